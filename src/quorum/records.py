@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from quorum.digests import digest
+from quorum.digests import canonical_json, text_digest
 
 Scalar = str | int | float | bool | None
 
@@ -45,9 +45,9 @@ class Request:
     continuation: str | None = None
     choices: tuple[str, ...] = ()
 
-    def key(self, target: Target) -> str:
-        """SHA-256 (64 hex digits) over all that can change the answer, as structured fields."""
-        return digest(
+    def canonical(self, target: Target) -> str:
+        """The canonical JSON of all that can change the answer, as structured fields."""
+        return canonical_json(
             {
                 "backend": target.backend,
                 "model": target.model,
@@ -59,6 +59,10 @@ class Request:
                 "choices": list(self.choices),
             }
         )
+
+    def key(self, target: Target) -> str:
+        """SHA-256 (64 hex digits) of ``canonical``: the request's address in the store."""
+        return text_digest(self.canonical(target))
 
 
 @dataclass(frozen=True, slots=True)

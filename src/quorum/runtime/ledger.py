@@ -1,0 +1,174 @@
+"""The usage ledger: one row for each call, written as it completes, and totals at the end.
+
+Usage schema 2: cached_input_tokens ⊂ input_tokens and reasoning_tokens ⊂ output_tokens; a row with
+status ``failed`` is an attempt without a reply, which a provider may have charged all the same.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from quorum.errors import RefusedError
+from quorum.records import Usage
+
+_LOG = logging.getLogger(__name__)
+_TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+COLUMNS = (
+    "time",
+    "module",
+    "backend",
+    "model",
+    "key",
+    "sample",
+    "finish_reason",
+    "attempt",
+    *_TOKENS,
+    "seconds",
+    "status",
+)
+USAGE_SCHEMA = 2
+_ORDER = ("module", "backend", "model", "key", "attempt", "time")
+_HEADER = ",".join(COLUMNS) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One attempt: which request, how it ended, what it used.
+
+    ``finish_reason`` of a failed attempt says how it failed: transient, permanent, timeout,
+    cancelled, failed (an error of our own).
+    """
+
+    module: str
+    backend: str
+    model: str
+    key: str
+    sample: int
+    finish_reason: str
+    attempt: int
+    usage: Usage
+    seconds: float
+    status: str
+
+
+class UsageLedger:
+    """The ledger of one run, kept over all its resumptions.
+
+    Args:
+        directory: Holds usage.csv while the run lasts, and usage.json after ``finish``.
+
+    Raises:
+        RefusedError: usage.csv has other columns.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._csv = directory / "usage.csv"
+        self._json = directory / "usage.json"
+        self._mend()
+        self._file = os.open(self._csv, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        if os.fstat(self._file).st_size == 0:
+            os.write(self._file, _HEADER.encode("ascii"))
+
+    def _mend(self) -> None:
+        """Cuts a torn last line off (also one followed by blank lines) and keeps it aside."""
+        if not self._csv.exists():
+            return
+        content = self._csv.read_bytes()
+        header = _HEADER.strip().encode("ascii")
+        first, *rows = content.rstrip(b"\n").split(b"\n")
+        if first != header and (rows or not header.startswith(first)):
+            raise RefusedError(
+                str(self._csv),
+                "has other columns",
+                got=first.decode("utf-8", "replace"),
+                allowed=_HEADER.strip(),
+                mend="Move the file aside; its calls stay in it",
+            )
+        if rows and not _is_row(rows[-1]):
+            with (self._csv.parent / "usage.csv.torn").open("ab") as aside:
+                aside.write(rows.pop() + b"\n")
+            _LOG.warning("%s: a torn last line was cut off and kept in usage.csv.torn", self._csv)
+        sound = b"".join(line + b"\n" for line in (header, *rows))
+        if sound != content:
+            _replace(self._csv, sound)
+
+    def append(self, call: Call) -> None:
+        """Writes one row with one write, so that a crash tears at most the last line."""
+        usage = call.usage
+        row = (
+            datetime.now(UTC).isoformat(timespec="milliseconds"),
+            call.module,
+            call.backend,
+            call.model,
+            call.key,
+            call.sample,
+            call.finish_reason,
+            call.attempt,
+            usage.input_tokens,
+            usage.cached_input_tokens,
+            usage.output_tokens,
+            usage.reasoning_tokens,
+            f"{call.seconds:.6f}",
+            call.status,
+        )
+        os.write(self._file, _line(row).encode("utf-8", "surrogatepass"))
+
+    def finish(self) -> None:
+        """Rewrites usage.csv in its final form (sorted), writes usage.json, closes the file."""
+        self.close()
+        text = self._csv.read_bytes().decode("utf-8", "surrogatepass")
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        rows.sort(key=lambda row: [int(row[c]) if c == "attempt" else row[c] for c in _ORDER])
+        lines = [_HEADER, *(_line(tuple(row[c] for c in COLUMNS)) for row in rows)]
+        _replace(self._csv, "".join(lines).encode("utf-8", "surrogatepass"))
+        totals = {"total": _totals(rows), "usage_schema": USAGE_SCHEMA}
+        for name in ("module", "model"):
+            values = sorted({row[name] for row in rows})
+            totals[f"by_{name}"] = {v: _totals([r for r in rows if r[name] == v]) for v in values}
+        document = json.dumps(totals, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+        _replace(self._json, document.encode("utf-8", "surrogatepass"))
+
+    def close(self) -> None:
+        """Closes the file; safe to call twice."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _is_row(line: bytes) -> bool:
+    text = line.decode("utf-8", "replace")
+    fields = next(csv.reader([text]), [])
+    return len(fields) == len(COLUMNS) and fields[-1] in ("ok", "failed")
+
+
+def _line(row: tuple[object, ...]) -> str:
+    line = ",".join(map(str, row))
+    if line.count(",") == len(row) - 1 and not any(mark in line for mark in '"\r\n'):
+        return line + "\n"
+    quoted = io.StringIO()
+    flat = (" ".join(v.splitlines()) if isinstance(v, str) else v for v in row)
+    csv.writer(quoted, lineterminator="\n").writerow(flat)
+    return quoted.getvalue()
+
+
+def _totals(rows: list[dict[str, str]]) -> dict[str, int | float]:
+    n_ok = sum(row["status"] == "ok" for row in rows)
+    totals: dict[str, int | float] = {"n_calls": n_ok, "n_failed": len(rows) - n_ok}
+    for name in _TOKENS:
+        totals[name] = sum(int(row[name]) for row in rows)
+    totals["seconds"] = round(sum(float(row["seconds"]) for row in rows), 6)
+    return totals
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)
