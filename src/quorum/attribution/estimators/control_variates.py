@@ -1,0 +1,231 @@
+"""Models of a game's odd part, and complementary contributions of what they leave over.
+
+φ = φ(model) + stratified complementary contributions of u - model, then shifted to efficiency
+(Shapley). The estimate is consistent whatever the model, since a bad one only leaves more over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import scipy.linalg as sla
+
+from quorum.attribution.coalitions import FloatArray
+from quorum.attribution.estimators.base import Estimand, Estimate
+from quorum.attribution.estimators.design import class_capacity, class_rates
+from quorum.attribution.estimators.gp import FitFailedError, fit_gp
+from quorum.attribution.estimators.pairs import Pairs, exact_estimate, stratified_mean
+
+ControlVariate = Literal["none", "linear", "gp"]
+
+MAX_GP_PAIRS = 1700  # the posterior costs pairs³/3 multiplications
+LINEAR_CALIBRATION = 1.0
+GP_CALIBRATION = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class LinearFit:
+    """A linear model of u: u(S) ≈ ½ Σ_i ±β_i (+ where i ∈ S).
+
+    Args:
+        values: β (n,), both the Shapley and the Banzhaf values of the model.
+        residuals: u - model on the sides (p,).
+        leave_one_out: The same with each pair left out of the fit (p,).
+        variances: Variance of β (n,), or None where the sampled classes do not tell.
+        is_determined: The pairs determine β; otherwise it is the smallest departure from equal
+            shares.
+    """
+
+    values: FloatArray
+    residuals: FloatArray
+    leave_one_out: FloatArray
+    variances: FloatArray | None
+    is_determined: bool
+
+
+def fit_linear(pairs: Pairs, estimand: Estimand) -> LinearFit:
+    """Weighted least squares of 2u on ±1 rows.
+
+    Shapley: class s weighs (n-1)/(s(n-s)) per size, shared out over its sampled pairs, under
+    Σβ = v(N) - v(∅). Banzhaf: every coalition weighs the same, (∅, N) included, no constraint.
+
+    Source: Covert and Lee 2021 (paired KernelSHAP); Musco and Witter, ICLR 2025, for pairs
+    without replacement. Exact for games of degree ≤ 2 once all pairs of sizes 1 and n-1 are in,
+    because their odd part is linear.
+    """
+    n = pairs.n
+    signs = 2.0 * pairs.sides - 1.0
+    target = 2 * pairs.odd
+    root = np.sqrt(_pair_weights(pairs, estimand))
+    if estimand == "shapley":
+        centre = signs.mean(axis=1)
+        design, goal = signs - centre[:, None], target - centre * pairs.total
+        offset = pairs.total / n
+    else:
+        design = np.concatenate([signs, np.ones((1, n))])
+        goal = np.append(target, pairs.total)
+        offset = 0.0
+    beta, inverse, rank = _solve(design * root[:, None], goal * root)
+    wanted = n - 1 if estimand == "shapley" else n
+    errors = goal - design @ beta
+    leverage = np.einsum("ij,jk,ik->i", design, inverse, design) * root**2
+    rest = errors / np.maximum(1 - leverage, 0.05)
+    n_pairs = len(pairs.odd)
+    influence = (design @ inverse)[:n_pairs] * (root[:n_pairs] ** 2 * rest[:n_pairs])[:, None]
+    return LinearFit(
+        values=beta + offset,
+        residuals=errors[:n_pairs] / 2,
+        leave_one_out=rest[:n_pairs] / 2,
+        variances=_sandwich(pairs, influence),
+        is_determined=rank >= wanted,
+    )
+
+
+def _pair_weights(pairs: Pairs, estimand: Estimand) -> FloatArray:
+    """Weight of each pair; for Banzhaf one more, of (∅, N)."""
+    n = pairs.n
+    small = np.minimum(pairs.sizes, n - pairs.sizes)
+    counts = np.bincount(small, minlength=n // 2 + 1)
+    if estimand == "shapley":
+        rates = np.concatenate([[1.0], class_rates(n)])
+        return np.asarray((n - 1) * rates[small] / (small * (n - small) * counts[small]))
+    log_mass = np.array([_log_int(class_capacity(n, s)) if s else 0.0 for s in range(n // 2 + 1)])
+    log_weights = np.append(log_mass[small] - np.log(np.maximum(counts[small], 1)), 0.0)
+    # A weight 1e-24 of the largest still pins a player whom no heavier pair tells apart.
+    return np.asarray(np.exp(np.maximum(log_weights - log_weights.max(), -55.0)))
+
+
+def _log_int(value: int) -> float:
+    shift = max(value.bit_length() - 60, 0)
+    return float(np.log(float(value >> shift)) + shift * np.log(2.0))
+
+
+def _solve(design: FloatArray, goal: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+    """Least-squares solution of least norm, pseudo-inverse of the Gram matrix, and the rank."""
+    if not len(design):
+        n = design.shape[1]
+        return np.zeros(n), np.zeros((n, n)), 0
+    left, singular, right = sla.svd(design, full_matrices=False)
+    keep = singular > singular[0] * 1e-10 if singular[0] > 0 else np.zeros(len(singular), bool)
+    left, singular, right = left[:, keep], singular[keep], right[keep]
+    beta = right.T @ ((left.T @ goal) / singular)
+    inverse = (right.T / singular**2) @ right
+    return beta, inverse, int(keep.sum())
+
+
+def _sandwich(pairs: Pairs, influence: FloatArray) -> FloatArray | None:
+    """Σ over classes of the spread of influences, with the finite-population factor.
+
+    None where no class with pairs left unsampled has been sampled.
+    """
+    n = pairs.n
+    small = np.minimum(pairs.sizes, n - pairs.sizes)
+    out, told = np.zeros(n), False
+    for size in np.unique(small):
+        rows = influence[small == size]
+        capacity = class_capacity(n, int(size))
+        if len(rows) >= capacity:
+            continue
+        told = True
+        open_share = 1 - len(rows) / float(min(capacity, 1 << 1000))
+        if len(rows) > 1:
+            centred = rows - rows.mean(axis=0)
+            out += open_share * len(rows) / (len(rows) - 1) * (centred**2).sum(axis=0)
+        else:
+            out += open_share * (rows**2).sum(axis=0)
+    return out if told else None
+
+
+NO_SPREAD = "no size class that is only sampled has two pairs, so no spread was observed"
+
+
+def attribute_pairs(
+    pairs: Pairs, control_variate: ControlVariate, estimand: Estimand, seed: int
+) -> Estimate:
+    """Complementary contributions with a control variate; exact on a full table."""
+    if pairs.table is not None:
+        return exact_estimate(pairs.table, estimand)
+    notes = unpaired_note(pairs)
+    if control_variate == "none":
+        return _plain(pairs, estimand, notes)
+    if control_variate == "gp":
+        try:
+            return _with_gp(pairs, estimand, seed, notes)
+        except FitFailedError as failure:
+            notes = (*notes, f"control variate linear instead of gp: {failure}")
+    return _with_linear(pairs, estimand, notes)
+
+
+def leave_one_out(pairs: Pairs, control_variate: ControlVariate, seed: int) -> FloatArray:
+    """Odd part u minus what the control variate, fitted without that pair, says of it (p,)."""
+    if control_variate == "none":
+        return pairs.odd
+    if control_variate == "gp" and len(pairs.odd) <= MAX_GP_PAIRS:
+        try:
+            return fit_gp(pairs, "shapley", seed).leave_one_out
+        except FitFailedError:  # attribute() meets the same failure and notes it
+            return fit_linear(pairs, "shapley").leave_one_out
+    return fit_linear(pairs, "shapley").leave_one_out
+
+
+def unpaired_note(pairs: Pairs) -> tuple[str, ...]:
+    """Says how many coalitions were left out because their complement has no payoff."""
+    if not pairs.n_unpaired:
+        return ()
+    return (f"{pairs.n_unpaired} coalitions without their complement are not used",)
+
+
+def _plain(pairs: Pairs, estimand: Estimand, notes: tuple[str, ...]) -> Estimate:
+    mean = stratified_mean(pairs.sides, pairs.odd, pairs.total, estimand, fill=True)
+    if mean.n_empty:
+        cells = f"{mean.n_empty} of {mean.n_cells} (player, size) cells hold no pair"
+        notes = (*notes, f"{cells}: the mean over the player's other cells stands in")
+    if mean.variances is None:
+        return Estimate(mean.values, None, NO_SPREAD, notes)
+    return Estimate(mean.values, np.sqrt(mean.variances), notes=notes)
+
+
+def _with_linear(pairs: Pairs, estimand: Estimand, notes: tuple[str, ...]) -> Estimate:
+    fit = fit_linear(pairs, estimand)
+    if not fit.is_determined:
+        notes = (*notes, underdetermined_note(pairs))
+    # Variances rest on leave-one-out residuals: those of the fit are too small.
+    rest = stratified_mean(pairs.sides, fit.residuals, 0.0, estimand, fill=False)
+    spread = stratified_mean(pairs.sides, fit.leave_one_out, 0.0, estimand, fill=False)
+    values = shifted(fit.values + rest.values, pairs.total, estimand)
+    if spread.variances is None:
+        return Estimate(values, None, NO_SPREAD, notes)
+    return Estimate(values, LINEAR_CALIBRATION * np.sqrt(spread.variances), notes=notes)
+
+
+def underdetermined_note(pairs: Pairs) -> str:
+    """Says that the fit is not determined by the pairs."""
+    return (
+        f"{len(pairs.odd)} pairs do not determine {pairs.n} values: "
+        "what they leave open is shared out equally"
+    )
+
+
+def _with_gp(pairs: Pairs, estimand: Estimand, seed: int, notes: tuple[str, ...]) -> Estimate:
+    if len(pairs.odd) > MAX_GP_PAIRS:
+        raise FitFailedError(f"{len(pairs.odd):,} pairs are more than {MAX_GP_PAIRS:,}")
+    fit = fit_gp(pairs, estimand, seed)
+    rest = stratified_mean(pairs.sides, fit.residuals, 0.0, estimand, fill=False)
+    values = shifted(fit.values + rest.values, pairs.total, estimand)
+    if not np.isfinite(values).all():
+        raise FitFailedError("its values are not finite")
+    return Estimate(values, GP_CALIBRATION * np.sqrt(fit.variances), notes=notes)
+
+
+def shifted(values: FloatArray, total: float, estimand: Estimand) -> FloatArray:
+    """Shapley values moved by one constant so that they sum to v(N) - v(∅)."""
+    if estimand != "shapley":
+        return values
+    return np.asarray(values + (total - values.sum()) / len(values))
+
+
+def with_notes(estimate: Estimate, *notes: str) -> Estimate:
+    """The estimate with further notes."""
+    return replace(estimate, notes=(*estimate.notes, *notes))
