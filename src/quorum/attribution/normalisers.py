@@ -48,14 +48,14 @@ class PowerShift:
     """(x − min)^p / Σ (x − min)^p: the lowest value becomes 0, all sum to 1.
 
     Args:
-        p: The power; above 1 it stresses the largest values, below 1 it levels.
+        power: p, the exponent; above 1 it stresses the largest values, below 1 it levels.
     """
 
-    p: Annotated[float, Gt(0)] = 1.0
+    power: Annotated[float, Gt(0)] = 1.0
 
     def normalise(self, values: FloatArray) -> tuple[FloatArray | None, str]:
         """See `Normaliser.normalise`."""
-        return _shares(values, self.p)
+        return _shares(values, self.power)
 
 
 @dataclass(frozen=True, slots=True)

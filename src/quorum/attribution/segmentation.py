@@ -16,26 +16,28 @@ _UNSPACED = (
     r"\p{Balinese}\p{Tai_Tham}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Viet}\p{Yi}]&&\p{L}]]"
 )
 _KATAKANA = r"[\p{Katakana}\u30FC\uFF70\uFF9E\uFF9F]"
+_EXTEND = r"[\p{M}\p{GCB=Extend}\u200D]"  # what goes on a grapheme cluster
 _WORD = rf"[[\p{{L}}\p{{N}}\p{{M}}_]--{_UNSPACED}--{_KATAKANA}]"
 # Inside a word: apostrophes, Hebrew geresh marks, joiners, soft hyphen; between digits: . and ,
 _INSIDE = rf"(?:['’\u05F3\u05F4\u200C\u200D\u00AD](?={_WORD})|(?<=\p{{Nd}})[.,](?=\p{{Nd}}))"
 _TOKEN = regex.compile(
     r"[0-9#*]\uFE0F?\u20E3"  # keycap emoji
-    rf"|(?:{_KATAKANA}\p{{M}}*)+"
+    rf"|(?:{_KATAKANA}{_EXTEND}*)+"
     rf"|(?={_UNSPACED})\X"
-    rf"|{_WORD}+(?:{_INSIDE}{_WORD}+)*[\p{{GCB=Extend}}\u200D]*"
-    r"|(?![\s\p{Cf}])\X",  # a punctuation mark, a symbol, an emoji with all its parts
+    rf"|{_WORD}+(?:{_INSIDE}{_WORD}+)*{_EXTEND}*"
+    r"|(?![\s\x1C-\x1F\p{Cf}])\X",  # a punctuation mark, a symbol, an emoji with all its parts
     regex.V1,
 )
 _MARK = regex.compile(r"\p{P}+", regex.V1)
 _CHUNK = regex.compile(
-    rf"[\p{{Ps}}\p{{Pi}}]*(?:(?:{_KATAKANA}\p{{M}}*)+|(?={_UNSPACED})\X)[[\p{{P}}\p{{S}}]--[\p{{Ps}}\p{{Pi}}]]*"
-    rf"|(?:(?!{_UNSPACED}|{_KATAKANA})[^\s])+",
+    rf"[\p{{Ps}}\p{{Pi}}]*(?:(?:{_KATAKANA}{_EXTEND}*)+|(?={_UNSPACED})\X)"
+    rf"[[\p{{P}}\p{{S}}{_EXTEND}]--[\p{{Ps}}\p{{Pi}}]]*"
+    rf"|(?:(?!{_UNSPACED}|{_KATAKANA})[^\s\x1C-\x1F])+",
     regex.V1,
 )
-VISIBLE = regex.compile(r"[^\s\p{Cf}]", regex.V1)
+VISIBLE = regex.compile(r"[^\s\x1C-\x1F\p{Cf}]", regex.V1)
 
-NEWLINE = r"(?:\r\n|[\n\r\v\f\x85\u2028\u2029])"
+NEWLINE = r"(?>\r\n|[\n\r\v\f\x85\u2028\u2029])"
 _LINES = regex.compile(NEWLINE)
 _BLANK_LINE = regex.compile(rf"{NEWLINE}[^\S\n\r\v\f\x85\u2028\u2029]*{NEWLINE}")
 _CLOSING = r"""["'”’»)\]}」』）】]*"""
@@ -102,8 +104,8 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
             if goes_on and not _BLANK_LINE.match(text, match.start()):
                 continue
         elif match["stop"] and match["stop"][0] in ".…":
-            sentence = text[start:end]
-            if goes_on or _LIST_MARK.fullmatch(sentence) or _ABBREVIATION.search(sentence):
+            is_mark = _LIST_MARK.fullmatch(text, start, end)
+            if goes_on or is_mark or _ABBREVIATION.search(text, max(0, end - 12), end):
                 continue
         yield start, end
         start = end

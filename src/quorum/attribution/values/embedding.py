@@ -93,7 +93,7 @@ def _cosines(vectors: FloatArray, base: FloatArray) -> FloatArray:
     lengths = np.sqrt((vectors * vectors).sum(axis=1)) * np.sqrt((base * base).sum())
     products = (vectors * base).sum(axis=1)
     cosine = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
-    return np.clip(cosine, -1.0, 1.0)
+    return np.asarray(np.clip(cosine, -1.0, 1.0), dtype=np.float64)
 
 
 def _inverse_distances(vectors: FloatArray, base: FloatArray) -> FloatArray:
