@@ -123,7 +123,7 @@ def _shown(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"
+        return f"{value:,.2f}".removesuffix(".00") if abs(value) >= 100 else f"{value:.4g}"
     if isinstance(value, Mapping):
         if set(value) == set(_BAND):
             low, base, high = (_shown(value[level]) for level in _BAND)

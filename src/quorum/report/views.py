@@ -72,7 +72,7 @@ def index_row(attribution: Attribution, slug: str, digits: int) -> View:
 
 def snapshot_view(attribution: Attribution) -> View:
     """All that a snapshot's page shows, apart from links and run facts."""
-    digits = digits_for(attribution.raw_values)
+    digits, largest = digits_for(attribution.raw_values), _largest(attribution)
     payoff_digits = digits_for((attribution.base_value, attribution.grand_value))
     share = attribution.protected_share
     reason = attribution.values_reason if None in attribution.raw_values else "not recorded"
@@ -82,7 +82,7 @@ def snapshot_view(attribution: Attribution) -> View:
         "snapshot": visible_label(attribution.snapshot, limit=120),
         "n_players": attribution.n_players,
         "messages": _messages(attribution, digits),
-        "largest": decimal(_largest(attribution), digits),
+        "largest": decimal(largest, digits) if largest else "",
         "rows": _ranking_rows(attribution, digits),
         "is_normalised": attribution.texts["normaliser"] not in ("", "identity"),
         "level": percent(attribution.level),
