@@ -19,6 +19,8 @@ class Capabilities:
     prefix_reuse: bool = False  # a shared beginning of the prompt is cheaper the second time
     empty_message: bool = True  # takes a message without text
     priced: bool = False  # calls cost money
+    input_tokens_per_s: float | None = None  # measured speed of one lane, for a first forecast
+    output_tokens_per_s: float | None = None  # the same for what is generated
 
 
 class Backend(Protocol):

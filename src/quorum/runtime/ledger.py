@@ -119,22 +119,22 @@ class UsageLedger:
             f"{call.seconds:.6f}",
             call.status,
         )
-        os.write(self._file, _line(row).encode("utf-8", "surrogatepass"))
+        os.write(self._file, _line(row).encode("utf-8", "backslashreplace"))
 
     def finish(self) -> None:
         """Rewrites usage.csv in its final form (sorted), writes usage.json, closes the file."""
         self.close()
-        text = self._csv.read_bytes().decode("utf-8", "surrogatepass")
+        text = self._csv.read_bytes().decode("utf-8", "replace")
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
         rows.sort(key=lambda row: [int(row[c]) if c == "attempt" else row[c] for c in _ORDER])
         lines = [_HEADER, *(_line(tuple(row[c] for c in COLUMNS)) for row in rows)]
-        _replace(self._csv, "".join(lines).encode("utf-8", "surrogatepass"))
+        _replace(self._csv, "".join(lines).encode("utf-8", "backslashreplace"))
         totals = {"total": _totals(rows), "usage_schema": USAGE_SCHEMA}
         for name in ("module", "model"):
             values = sorted({row[name] for row in rows})
             totals[f"by_{name}"] = {v: _totals([r for r in rows if r[name] == v]) for v in values}
         document = json.dumps(totals, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
-        _replace(self._json, document.encode("utf-8", "surrogatepass"))
+        _replace(self._json, document.encode("utf-8", "backslashreplace"))
 
     def close(self) -> None:
         """Closes the file; safe to call twice."""

@@ -146,28 +146,30 @@ class Stratified:
 
 
 def stratified_mean(
-    sides: BoolArray, odd: FloatArray, total: float, estimand: Estimand, *, fill: bool
+    sides: BoolArray, odd: FloatArray, total: float, estimand: Estimand, *, residual: bool
 ) -> Stratified:
     """φ_i = Σ_{j=1..n} w_j · mean{2u(S) : i ∈ S, |S| = j}; the cell j = n is ``total``.
 
     Variance: Σ_j w_j²·s²_ij/m_ij·(1 - m_ij/C(n-1, j-1)); s² of a cell is shrunk towards its
-    size's, and that towards all sizes', each by two pseudo-observations. None where every cell
-    of the sizes that are not enumerated whole holds at most one pair.
+    size's, and that towards all sizes', each by two pseudo-observations. An empty cell counts as
+    one observation; where it is filled, the spread of the player's other cells is added. None
+    where every cell of the sizes that are not enumerated whole holds too little to tell.
 
     Args:
         sides: One side (p, n) of each pair but (∅, N).
         odd: u on it (p,).
         total: 2u(N).
         estimand: Which w_j: 1/n or C(n-1, j-1)/2^(n-1).
-        fill: An empty cell takes the weighted mean of the player's other cells; otherwise it
-            counts as 0, which is right for residuals of a model.
+        residual: Odd parts are what a model leaves over: an empty cell counts as 0, and s² is
+            taken around 0. Otherwise an empty cell takes the weighted mean of the player's other
+            cells, and s² is taken around the cell's mean.
 
     Source: Zhang et al., SIGMOD 2023, Algorithm 1, with j = n kept and pairs without replacement.
     """
     n = sides.shape[1]
     weights = size_weights(n, estimand)
     sums, seen = np.full(n, weights[-1] * total), np.full(n, weights[-1])
-    spread = _Spread(n)
+    spread = _Spread(n, residual=residual)
     n_empty = (n - 1) * n
     for j, rows, y in strata(sides, odd):
         present = rows.astype(np.float64)
@@ -178,52 +180,69 @@ def stratified_mean(
         seen += weights[j - 1] * hit
         n_empty -= int(hit.sum())
         spread.add(j, present, counts, y, means)
-    if fill:
+    if not residual:
         sums = np.divide(sums, seen, out=np.zeros(n), where=seen > 0)
     return Stratified(sums, spread.variances(weights), n_empty, n * n)
 
 
 class _Spread:
-    """Within-cell sums of squares, gathered size by size."""
+    """Sums of squares within cells, gathered size by size."""
 
-    def __init__(self, n: int) -> None:
-        self.n = n
-        self.sizes: list[tuple[int, FloatArray, FloatArray]] = []
+    def __init__(self, n: int, *, residual: bool) -> None:
+        self.n, self.residual = n, residual
+        self.sizes: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
+        self.n_hit, self.sum_means, self.sum_squared_means = np.zeros(n), np.zeros(n), np.zeros(n)
 
     def add(
         self, j: int, present: FloatArray, counts: FloatArray, y: FloatArray, means: FloatArray
     ) -> None:
-        """Takes the cells of one size."""
-        squares = np.maximum((y**2) @ present - counts * means**2, 0.0)
-        self.sizes.append((j, counts, squares))
+        """Takes the cells of one size: their counts, degrees of freedom and squares."""
+        if self.residual:
+            free, squares = counts, (y**2) @ present
+        else:
+            free = np.maximum(counts - 1, 0)
+            squares = np.maximum((y**2) @ present - counts * means**2, 0.0)
+        self.sizes[j] = (counts, free, squares)
+        self.n_hit += counts > 0
+        self.sum_means += means
+        self.sum_squared_means += means**2
 
     def variances(self, weights: FloatArray) -> FloatArray | None:
         """Variance of each player's weighted sum, or None where nothing tells.
 
         Sizes that are enumerated whole add nothing and tell nothing of the others.
         """
-        sampled = [
-            (j, counts, squares, 1 - counts / _cell_capacity(self.n, j))
-            for j, counts, squares in self.sizes
-            if (counts < _cell_capacity(self.n, j)).any()
-        ]
-        unseen = self.n - 1 - len(self.sizes)
+        sampled = {
+            j: cells
+            for j, cells in self.sizes.items()
+            if (cells[0] < _cell_capacity(self.n, j)).any()
+        }
+        unseen = set(range(1, self.n)) - set(self.sizes)
         out = np.zeros(self.n)
         if not sampled and not unseen:
             return out
-        free = sum(float(np.maximum(c - 1, 0).sum()) for _, c, _, _ in sampled)
-        if not free:
+        n_free = sum(float(free.sum()) for _, free, _ in sampled.values())
+        if not n_free:
             return None
-        pooled = sum(float(q.sum()) for _, _, q, _ in sampled) / free
-        for j, counts, squares, open_share in sampled:
-            own = np.maximum(counts - 1, 0)
-            of_size = (float(squares.sum()) + 2 * pooled) / (float(own.sum()) + 2)
-            cell = (squares + 2 * of_size) / (own + 2)
-            out += weights[j - 1] ** 2 * cell * open_share / np.maximum(counts, 1)
-        seen = {j for j, _, _ in self.sizes}
-        for j in set(range(1, self.n)) - seen:
-            out += weights[j - 1] ** 2 * pooled
+        pooled = sum(float(squares.sum()) for _, _, squares in sampled.values()) / n_free
+        between = self._between()
+        for j, (counts, free, squares) in sampled.items():
+            of_size = (float(squares.sum()) + 2 * pooled) / (float(free.sum()) + 2)
+            cell = (squares + 2 * of_size) / (free + 2)
+            open_share = 1 - counts / _cell_capacity(self.n, j)
+            cell = cell * open_share / np.maximum(counts, 1) + between * (counts == 0)
+            out += weights[j - 1] ** 2 * cell
+        for j in unseen:
+            out += weights[j - 1] ** 2 * (pooled + between)
         return out
+
+    def _between(self) -> FloatArray:
+        """Variance of a player's cell means, what filling a cell may miss by; 0 for residuals."""
+        if self.residual:
+            return np.zeros(self.n)
+        hit = np.maximum(self.n_hit, 1)
+        centred = self.sum_squared_means - self.sum_means**2 / hit
+        return np.maximum(centred, 0.0) / np.maximum(hit - 1, 1)
 
 
 def _cell_capacity(n: int, j: int) -> float:

@@ -1,0 +1,214 @@
+"""From conf/ and params.yaml to one checked set of settings.
+
+``params.yaml`` is an input: a text under a group's name chooses its option (``backend:
+embedded``), a mapping changes single settings of it (``budget: {fraction: 0.2}``; ``use`` names
+the option too), null inherits what conf/ says. Hydra composes, nothing is instantiated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from quorum.config.families import nearest
+from quorum.config.schema import GROUPS, LEAVES, JsonValue, Section, check
+from quorum.errors import SettingsError
+
+Settings = dict[str, Section | JsonValue]
+INPUT_FOLDERS = ("data/prompts", "data/surveys")
+
+
+def compose(
+    root: Path, params: Mapping[str, object] | None = None
+) -> Settings:
+    """The settings of a project.
+
+    Args:
+        root: Folder that holds conf/ and params.yaml.
+        params: Instead of params.yaml; as it would be read from there.
+
+    Raises:
+        SettingsError: A setting, an option or a file is unknown or wrong.
+    """
+    if params is None:
+        params = read_params(root / "params.yaml")
+    choices, changes = _split(params)
+    for group, choice in choices.items():
+        _check_option(root, group, choice)
+    composed = _compose_with_hydra(root, choices)
+    _refuse_interpolated_secrets(composed)
+    composed = _merge(composed, changes)
+    try:
+        plain = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise SettingsError("conf", _first_line(error)) from error
+    settings = check(cast("dict[str, object]", plain))
+    _cross_check(settings)
+    return settings
+
+
+def read_params(path: Path) -> dict[str, object]:
+    """What params.yaml says, with numbers as OmegaConf reads them (``1e-3`` is a number)."""
+    try:
+        loaded = OmegaConf.load(path)
+    except FileNotFoundError as error:
+        raise SettingsError(path.name, "is missing", mend=f"git checkout {path.name}") from error
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise SettingsError(path.name, f"is not YAML ({_first_line(error)})") from error
+    if not isinstance(loaded, DictConfig):
+        raise SettingsError(path.name, "must be a group of key: value")
+    plain = OmegaConf.to_container(loaded, resolve=False)
+    text = str(plain)
+    if "${" in text:
+        raise SettingsError(
+            path.name,
+            "must not hold ${…}: dvc exp run -S would replace it by its value",
+            mend="Write the value, or put the reference into conf/",
+        )
+    return {str(key): value for key, value in cast("dict[object, object]", plain).items()}
+
+
+def input_path(root: Path, section: Mapping[str, object]) -> Path:
+    """The chosen data set's file.
+
+    Raises:
+        SettingsError: The file lies outside data/ or is not there.
+    """
+    path = str(section["path"])
+    if not path.startswith(tuple(f"{folder}/" for folder in INPUT_FOLDERS)) or ".." in path:
+        raise SettingsError(
+            "input.path",
+            "must lie in the project's data folder",
+            got=path,
+            allowed=" | ".join(INPUT_FOLDERS),
+            mend="Copy it there: quorum validate FILE --write NAME does it",
+        )
+    full = root / path
+    if not full.is_file():
+        raise SettingsError(
+            "input.path",
+            "no such file",
+            got=path,
+            mend="dvc exp run --temp and the queue see tracked files only: git add it, "
+            "or quorum validate FILE --write NAME",
+        )
+    return full
+
+
+def _split(params: Mapping[str, object]) -> tuple[dict[str, str], dict[str, object]]:
+    choices: dict[str, str] = {}
+    changes: dict[str, object] = {}
+    names = [*GROUPS, *LEAVES]
+    for key, value in params.items():
+        if key not in names:
+            raise SettingsError(
+                key, "unknown setting", allowed=", ".join(names), mend=nearest(key, names)
+            )
+        if value is None:
+            continue
+        if key in LEAVES:
+            changes[key] = value
+        elif isinstance(value, str):
+            choices[key] = value
+        elif isinstance(value, Mapping):
+            inner = {str(k): v for k, v in value.items() if v is not None}
+            use = inner.pop("use", None)
+            if use is not None:
+                choices[key] = str(use)
+            changes[key] = inner
+        else:
+            raise SettingsError(
+                key,
+                "must name an option or hold settings",
+                got=value,
+                allowed="a name, or a group of key: value",
+            )
+    return choices, changes
+
+
+def _check_option(root: Path, group: str, choice: str) -> None:
+    options = sorted(path.stem for path in (root / "conf" / group).glob("*.yaml"))
+    if choice not in options:
+        raise SettingsError(
+            group,
+            "unknown option",
+            got=choice,
+            allowed=", ".join(options),
+            mend=nearest(choice, options) or f"New options are files: conf/{group}/NAME.yaml",
+        )
+
+
+def _compose_with_hydra(root: Path, choices: Mapping[str, str]) -> DictConfig:
+    conf = root / "conf"
+    if not (conf / "config.yaml").is_file():
+        raise SettingsError("conf/config.yaml", "is missing", mend="git checkout conf")
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+            overrides = [f"{group}={choice}" for group, choice in sorted(choices.items())]
+            return hydra_compose("config", overrides=overrides)
+    except (HydraException, OmegaConfBaseException, YAMLError) as error:
+        raise SettingsError("conf", f"cannot be composed ({_first_line(error)})") from error
+
+
+def _merge(composed: DictConfig, changes: Mapping[str, object]) -> DictConfig:
+    OmegaConf.set_struct(composed, False)
+    plain = cast("dict[str, object]", OmegaConf.to_container(composed, resolve=False))
+    for key, value in changes.items():
+        section = plain.get(key)
+        if isinstance(value, Mapping) and isinstance(section, dict):
+            plain[key] = {**section, **value}  # lists are replaced, not merged
+        else:
+            plain[key] = value
+    return OmegaConf.create(plain)
+
+
+def _refuse_interpolated_secrets(composed: DictConfig) -> None:
+    text = str(OmegaConf.to_container(composed, resolve=False))
+    found = re.search(r"\$\{oc\.(env|decode)[^}]*\}?", text)
+    if found:
+        raise SettingsError(
+            "conf",
+            f"{found.group(0)} would write a secret into files and git",
+            mend="Settings name the environment variable that holds a key, never its value",
+        )
+    if "_target_" in text:
+        raise SettingsError(
+            "conf", "_target_ is not used here", mend="Parts are chosen by name; see docs/add-a-part.md"
+        )
+
+
+def _cross_check(settings: Settings) -> None:
+    generation = cast("dict[str, float]", settings["generation"])
+    if generation["temperature"] == 0 and generation["samples"] > 1:
+        raise SettingsError(
+            "generation.samples",
+            "repeats at temperature 0 are the same reply paid again",
+            got=generation["samples"],
+            allowed="1 at temperature 0",
+            mend="Set generation.temperature above 0, or use generation.noise_repeats",
+        )
+    estimator = cast("dict[str, object]", settings["estimator"])
+    budget = cast("dict[str, object]", settings["budget"])
+    if estimator["name"] == "exact" and budget["calls_per_player"] is not None:
+        raise SettingsError(
+            "budget.calls_per_player",
+            "exact needs every coalition",
+            got=budget["calls_per_player"],
+            allowed="null with estimator=exact",
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,156 @@
+"""Families of parts: from a name in the settings to an object.
+
+Each family is one table of names to import strings, so that a stage imports only what it uses.
+Parts from outside come in through entry points of the group ``quorum.<family>``; a name that
+stands in the table already is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
+
+from quorum.errors import MissingExtraError, SettingsError
+
+_ATTRIBUTION = "quorum.attribution"
+
+FAMILIES: dict[str, dict[str, str]] = {
+    "partition": {
+        "tokens": f"{_ATTRIBUTION}.partitioners:Tokens",
+        "words": f"{_ATTRIBUTION}.partitioners:Words",
+        "sentences": f"{_ATTRIBUTION}.partitioners:Sentences",
+        "lines": f"{_ATTRIBUTION}.partitioners:Lines",
+        "paragraphs": f"{_ATTRIBUTION}.partitioners:Paragraphs",
+        "messages": f"{_ATTRIBUTION}.partitioners:Messages",
+        "turns": f"{_ATTRIBUTION}.partitioners:Turns",
+        "regex": f"{_ATTRIBUTION}.partitioners:Regex",
+        "spans": f"{_ATTRIBUTION}.partitioners:Spans",
+    },
+    "absence": {
+        "delete": f"{_ATTRIBUTION}.absence:Delete",
+        "pad": f"{_ATTRIBUTION}.absence:Pad",
+        "neutral": f"{_ATTRIBUTION}.absence:Neutral",
+    },
+    "estimator": {
+        "exact": f"{_ATTRIBUTION}.estimators.exact:Exact",
+        "mc": f"{_ATTRIBUTION}.estimators.mc:MonteCarlo",
+        "complementary": f"{_ATTRIBUTION}.estimators.complementary:Complementary",
+        "neyman_cc": f"{_ATTRIBUTION}.estimators.neyman_cc:NeymanCC",
+        "regression": f"{_ATTRIBUTION}.estimators.regression:Regression",
+        "shapiq": f"{_ATTRIBUTION}.estimators.shapiq_adapter:Shapiq",
+    },
+    "value": {
+        "tfidf_cosine": f"{_ATTRIBUTION}.values.tfidf:TfidfCosine",
+        "embedding_cosine": f"{_ATTRIBUTION}.values.embedding:EmbeddingCosine",
+        "embedding_euclidean": f"{_ATTRIBUTION}.values.embedding:EmbeddingEuclidean",
+        "logprob": f"{_ATTRIBUTION}.values.logprob:LogProb",
+        "exact_match": f"{_ATTRIBUTION}.values.exact_match:ExactMatch",
+        "chrf": f"{_ATTRIBUTION}.values.chrf:Chrf",
+        "word_weights": f"{_ATTRIBUTION}.values.word_weights:WordWeights",
+    },
+    "normaliser": {
+        "identity": f"{_ATTRIBUTION}.normalisers:Identity",
+        "abs_sum": f"{_ATTRIBUTION}.normalisers:AbsSum",
+        "power_shift": f"{_ATTRIBUTION}.normalisers:PowerShift",
+        "min_max": f"{_ATTRIBUTION}.normalisers:MinMax",
+    },
+    "backend": {
+        "embedded": "quorum.backends.embedded:Embedded",
+        "scripted": "quorum.backends.scripted:Scripted",
+    },
+}
+
+
+def part_names(family: str) -> list[str]:
+    """All names of a family, those from outside included, sorted.
+
+    Raises:
+        SettingsError: Two parts of one family bear the same name.
+    """
+    table = FAMILIES[family]
+    outside = [point.name for point in _outside(family)]
+    for name in outside:
+        if name in table or outside.count(name) > 1:
+            owners = [str(p.dist and p.dist.name) for p in _outside(family) if p.name == name]
+            raise SettingsError(
+                family,
+                f"two parts are named {name} (one from {', '.join(owners)})",
+                mend="Uninstall one of them, or rename its entry point",
+            )
+    return sorted([*table, *outside])
+
+
+def part_class(family: str, name: str) -> type:
+    """The class behind a name.
+
+    Raises:
+        SettingsError: No such part, or its import string leads nowhere.
+        MissingExtraError: The part's module needs an optional package.
+    """
+    target = FAMILIES[family].get(name)
+    if target is None:
+        found = [point for point in _outside(family) if point.name == name]
+        if not found:
+            names = part_names(family)
+            raise SettingsError(
+                family,
+                "unknown name",
+                got=name,
+                allowed=", ".join(names),
+                mend=nearest(name, names),
+            )
+        target = found[0].value
+    module, _, attribute = target.partition(":")
+    try:
+        part = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise SettingsError(
+            f"{family}={name}",
+            f"the part cannot be loaded ({error})",
+            mend="Check the package that registers it",
+        ) from error
+    assert isinstance(part, type)
+    return part
+
+
+def make(family: str, name: str, options: Mapping[str, object]) -> object:
+    """A part with its options."""
+    return part_class(family, name)(**options)
+
+
+def option_fields(part: type) -> dict[str, dataclasses.Field[object]]:
+    """The options of a part: the fields that its constructor takes."""
+    fields = dataclasses.fields(part)
+    return {f.name: f for f in fields if f.init and not f.name.startswith("_")}
+
+
+def class_options(part: type, attribute: str) -> tuple[str, ...]:
+    """A tuple of option names that a part's class declares; empty where it declares none."""
+    return tuple(getattr(part, attribute, ()))
+
+
+def nearest(name: str, names: list[str]) -> str:
+    """``Did you mean X?`` where a name is near, else an empty text."""
+    close = get_close_matches(str(name), names, n=1, cutoff=0.6)
+    return f"Did you mean {close[0]}?" if close else ""
+
+
+@cache
+def _outside(family: str) -> tuple[object, ...]:
+    return tuple(entry_points(group=f"quorum.{family}"))
+
+
+__all__ = [
+    "FAMILIES",
+    "MissingExtraError",
+    "class_options",
+    "make",
+    "nearest",
+    "option_fields",
+    "part_class",
+    "part_names",
+]

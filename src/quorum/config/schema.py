@@ -1,0 +1,260 @@
+"""What settings there are: names, types, ranges; and the one line that says what is wrong.
+
+Defaults stand in ``conf/`` and nowhere else; a class here says what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Interval, Le, Lt, MinLen
+from pydantic import TypeAdapter, ValidationError
+
+from quorum.config.families import class_options, nearest, option_fields, part_class, part_names
+from quorum.errors import SettingsError
+from quorum.runtime.options import RuntimeOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Which question is asked."""
+
+    name: Literal["attribution"]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A data set: where it lies, what it is, and on what terms it may be used."""
+
+    name: Annotated[str, MinLen(1)]
+    path: Annotated[str, MinLen(1)]
+    kind: Literal["prompts"]
+    title: str
+    licence: Annotated[str, MinLen(1)]
+    attribution: str
+    citation: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRules:
+    """What may be absent, and how many players a prompt may have."""
+
+    roles: Annotated[tuple[Literal["system", "user", "assistant"], ...], MinLen(1)]
+    max_players: Annotated[int, Interval(ge=1, le=5000)]
+    overflow: Literal["error", "coarsen", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRules:
+    """Against which text generations are scored."""
+
+    reference: Literal["base", "target"]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRules:
+    """How replies are drawn."""
+
+    max_tokens: Annotated[int, Interval(ge=1, le=32768)]
+    temperature: Annotated[float, Interval(ge=0, le=2)]
+    samples: Annotated[int, Interval(ge=1, le=1000)]
+    noise_repeats: Annotated[int, Interval(ge=0, le=1000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one is willing to spend: coalitions a prompt."""
+
+    fraction: Annotated[float, Interval(gt=0, le=1)]
+    max_coalitions: Annotated[int, Interval(ge=2, le=10_000_000)]
+    calls_per_player: Annotated[int, Interval(ge=2, le=100_000)] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How results are shown."""
+
+    level: Annotated[float, Interval(gt=0, lt=1)]
+
+
+# group in conf/ → (family of parts or None, rules that every option of the group has)
+GROUPS: dict[str, tuple[str | None, type | None]] = {
+    "study": (None, Study),
+    "input": (None, Input),
+    "partition": ("partition", PartitionRules),
+    "absence": ("absence", None),
+    "estimator": ("estimator", None),
+    "value": ("value", ValueRules),
+    "normaliser": ("normaliser", None),
+    "backend": ("backend", None),
+    "generation": (None, GenerationRules),
+    "budget": (None, Budget),
+    "runtime": (None, RuntimeOptions),
+    "report": (None, Report),
+}
+LEAVES: dict[str, object] = {
+    "seed": Annotated[int, Interval(ge=0, le=2**31 - 1)],
+    "model": Annotated[str, MinLen(1)] | None,
+}
+
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+Section = dict[str, JsonValue]
+
+
+def check(settings: Mapping[str, object]) -> dict[str, Section | JsonValue]:
+    """The settings with every value in its canonical form (1 becomes 1.0 where a number is meant).
+
+    Raises:
+        SettingsError: A key is unknown or missing, a value out of range, a pair incompatible.
+    """
+    names = [*GROUPS, *LEAVES]
+    for key in settings:
+        if key not in names:
+            raise SettingsError(
+                str(key),
+                "unknown setting",
+                allowed=", ".join(names),
+                mend=nearest(str(key), names),
+            )
+    out: dict[str, Section | JsonValue] = {}
+    for key, annotation in LEAVES.items():
+        out[key] = check_value(key, annotation, settings.get(key))
+    for group, (family, rules) in GROUPS.items():
+        section = settings.get(group)
+        if not isinstance(section, Mapping):
+            raise SettingsError(group, "must be a group of settings", got=section)
+        out[group] = _check_section(group, family, rules, section)
+    return out
+
+
+def _check_section(
+    group: str, family: str | None, rules: type | None, section: Mapping[str, object]
+) -> Section:
+    annotations = dict(typing.get_type_hints(rules, include_extras=True)) if rules else {}
+    part: type | None = None
+    optional: set[str] = set()
+    if family is not None:
+        name = section.get("name")
+        if not isinstance(name, str) or name not in part_names(family):
+            raise SettingsError(
+                group,
+                "unknown name",
+                got=name,
+                allowed=", ".join(part_names(family)),
+                mend=nearest(str(name), part_names(family)),
+            )
+        part = part_class(family, name)
+        hints = typing.get_type_hints(part, include_extras=True)
+        fields = option_fields(part)
+        annotations |= {key: hints[key] for key in fields} | {"name": str}
+        optional = set(fields)
+    for key in section:
+        if key not in annotations:
+            raise SettingsError(
+                f"{group}.{key}",
+                f"unknown setting of {group}={section.get('name', '')}".rstrip("="),
+                allowed=", ".join(sorted(annotations)),
+                mend=nearest(str(key), list(annotations)),
+            )
+    out: Section = {}
+    for key, annotation in annotations.items():
+        if key in section:
+            out[key] = check_value(f"{group}.{key}", annotation, section[key])
+        elif key not in optional:
+            raise SettingsError(f"{group}.{key}", "is missing", allowed=describe(annotation))
+    if part is not None:
+        _check_part(group, part, {k: v for k, v in out.items() if k in optional})
+    return out
+
+
+def _check_part(group: str, part: type, options: Section) -> None:
+    try:
+        made = part(**options)
+    except TypeError as error:
+        missing = [k for k in option_fields(part) if k not in options and f"'{k}'" in str(error)]
+        where = f"{group}.{missing[0]}" if missing else group
+        raise SettingsError(where, "is missing" if missing else str(error)) from error
+    estimands = class_options(part, "estimands")
+    estimand = getattr(made, "estimand", None)
+    if estimands and estimand not in estimands:
+        raise SettingsError(
+            f"{group}.estimand",
+            f"{options.get('name', group)} cannot compute it",
+            got=estimand,
+            allowed=" | ".join(estimands),
+            mend="Choose another estimator",
+        )
+
+
+def check_value(where: str, annotation: object, value: object) -> JsonValue:
+    """A value in its canonical form.
+
+    Raises:
+        SettingsError: The value's type or range is wrong.
+    """
+    adapter: TypeAdapter[object] = TypeAdapter(annotation)
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(
+            where, "must be a plain value", got=value, allowed=describe(annotation)
+        ) from error
+    try:
+        checked = adapter.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise SettingsError(
+            where,
+            "wrong value",
+            got=value if value is not None else "null",
+            allowed=describe(annotation),
+            mend=_literal_mend(annotation, value),
+        ) from error
+    plain: JsonValue = adapter.dump_python(checked, mode="json")
+    return plain
+
+
+def _literal_mend(annotation: object, value: object) -> str:
+    if typing.get_origin(annotation) is Literal and isinstance(value, str):
+        return nearest(value, [str(a) for a in typing.get_args(annotation)])
+    return ""
+
+
+_PLAIN = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "true | false",
+    types.NoneType: "null",
+}
+
+
+def describe(annotation: object) -> str:
+    """What an annotation allows, in words: ``a number > 0 and <= 1``, ``a | b``."""
+    if isinstance(annotation, type) and annotation in _PLAIN:
+        return _PLAIN[annotation]
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        limits = [text for meta in args[1:] for text in _limits(meta)]
+        return " ".join([describe(args[0]), " and ".join(limits)]).strip()
+    if origin is Literal:
+        return " | ".join(str(a) for a in args)
+    if origin in (typing.Union, types.UnionType):
+        return ", or ".join(describe(a) for a in args)
+    if origin in (tuple, list):
+        return f"a list of {describe(args[0])}"
+    return "a group of key: value" if origin is not None else "a value"
+
+
+def _limits(meta: object) -> list[str]:
+    if isinstance(meta, MinLen):
+        return ["(not empty)"]
+    signs = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
+    if isinstance(meta, Interval | Gt | Ge | Lt | Le):
+        found = [(sign, getattr(meta, name, None)) for name, sign in signs]
+        return [f"{sign} {limit:,}" for sign, limit in found if limit is not None]
+    return []

@@ -1,0 +1,283 @@
+"""Stage ``aggregate``: payoffs become values with standard errors, tables, plots and pages.
+
+Writes ``attributions.jsonl``, ``attributions.csv`` and the pages into the result; metrics and
+plots into data/report; the run's record (run.json, config.resolved.yaml) into the log.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean
+from typing import cast
+
+import numpy as np
+
+import quorum
+from quorum.attribution.estimators.base import Estimate, Estimator
+from quorum.attribution.faithfulness import curves
+from quorum.attribution.normalisers import Normaliser
+from quorum.config.view import AggregateView
+from quorum.digests import digest
+from quorum.pipeline import artifacts
+from quorum.pipeline import partition as partition_stage
+from quorum.pipeline import score as score_stage
+from quorum.pipeline.partition import Plan, Planned, player_dicts
+from quorum.pipeline.payoffs import Scored
+from quorum.report import pages, plots, tables
+
+Attribution = dict[str, object]
+METRIC_COLUMNS = ("metric", "snapshot", "value", "unit", "coverage", "reason", "settings")
+
+
+def run(root: Path) -> None:
+    """Aggregates the scored run and writes all that people read."""
+    plan = partition_stage.read(root / artifacts.PARTITION)
+    scored = score_stage.read(root / artifacts.SCORE, plan)
+    model = artifacts.read_json(root / artifacts.SCORE / "model.json")
+    view = AggregateView.read(root)
+    attributions = aggregate(plan, scored, view, model)
+    result = artifacts.fresh_folder(root / artifacts.AGGREGATE)
+    artifacts.write_text(result / "attributions.jsonl", artifacts.jsonl_text(attributions))
+    artifacts.write_text(result / "attributions.csv", tables.attributions_csv(attributions))
+    facts = run_facts(plan, view, model)
+    for name, text in pages.attribution_pages(attributions, facts).items():
+        artifacts.write_text(result / name, text)
+    _write_report(attributions, plan, view, root / artifacts.REPORT)
+    _write_log(plan, view, model, attributions, artifacts.fresh_folder(root / artifacts.AGGREGATE_LOG))
+
+
+def run_id(plan: Plan, view: AggregateView, model: Mapping[str, object]) -> str:
+    """Digest of the settings that change results, the prompts, and the model that answered."""
+    prompts = sorted([p.id, p.snapshot.digest] for p in plan.snapshots)
+    return digest([view.manifest.settings_digest, prompts, model])
+
+
+def aggregate(
+    plan: Plan, scored: Mapping[str, Scored], view: AggregateView, model: Mapping[str, object]
+) -> list[Attribution]:
+    """One attribution object a snapshot, sorted by id."""
+    estimator = cast("Estimator", view.estimator.make())
+    normaliser = cast("Normaliser", view.normaliser.make())
+    identity = run_id(plan, view, model)
+    return [
+        _attribution(p, scored[p.id], estimator, normaliser, view, {"run_id": identity, **model})
+        for p in plan.snapshots
+    ]
+
+
+def _attribution(
+    planned: Planned,
+    scored: Scored,
+    estimator: Estimator,
+    normaliser: Normaliser,
+    view: AggregateView,
+    run: Mapping[str, object],
+) -> Attribution:
+    estimate = estimator.attribute(
+        scored.coalitions, scored.payoffs, planned.n_coalitions, planned.seed
+    )
+    values, reason = normaliser.normalise(estimate.values)
+    n_present = scored.coalitions.sum(axis=1)
+    base_value = float(scored.payoffs[np.argmin(n_present)])
+    grand_value = float(scored.payoffs[np.argmax(n_present)])
+    errors = None if estimate.standard_errors is None else estimate.standard_errors.tolist()
+    return {
+        "snapshot": planned.id,
+        "snapshot_digest": planned.snapshot.digest,
+        "run_id": run["run_id"],
+        "estimator": view.estimator.name,
+        "estimand": estimator.estimand,
+        "control_variate": view.estimator.options.get("control_variate"),
+        "value_function": view.value,
+        "reference": view.reference,
+        "normaliser": view.normaliser.name,
+        "partitioner": planned.partitioner,
+        "absence": view.absence,
+        "n_players": len(planned.players),
+        "n_coalitions": len(scored.payoffs),
+        "n_requests": scored.n_requests,
+        "budget_binding": planned.binding,
+        "values": None if values is None else values.tolist(),
+        "values_reason": reason or None,
+        "raw_values": estimate.values.tolist(),
+        "standard_errors": errors,
+        "standard_errors_reason": estimate.se_reason or None,
+        "base_value": base_value,
+        "grand_value": grand_value,
+        "efficiency_residual": float(estimate.values.sum()) - (grand_value - base_value),
+        "base_generation": scored.base_generation,
+        "empty_generation": scored.empty_generation,
+        "base_finish_reason": scored.finish_reason,
+        "players": player_dicts(planned.snapshot, planned.players),
+        "messages": [{"role": m.role, "content": m.content} for m in planned.snapshot.messages],
+        "protected_share": planned.protected_share,
+        "faithfulness": curves(scored.coalitions, scored.payoffs, estimate.values),
+        "noise": _noise(scored),
+        "notes": _notes(planned, scored, estimate),
+        "level": view.level,
+        "manifest": _manifest(view, run),
+    }
+
+
+def _manifest(view: AggregateView, run: Mapping[str, object]) -> dict[str, object]:
+    return {
+        "input": dict(view.manifest.input),
+        "backend": {
+            "name": run["backend"],
+            "model": run["model"],
+            "identity": run["identity"],
+        },
+        "settings_digest": view.manifest.settings_digest,
+        "seed": view.seed,
+        "quorum": quorum.__version__,
+    }
+
+
+def _noise(scored: Scored) -> dict[str, object] | None:
+    if scored.noise is not None and len(scored.noise) > 1:
+        spread = float(np.std(scored.noise, ddof=1))
+        return {"n_repeats": len(scored.noise), "payoff_sd": spread}
+    known = scored.spreads[~np.isnan(scored.spreads)]
+    if len(known):
+        pooled = math.sqrt(float(np.mean(known**2)))
+        return {"n_repeats": scored.n_samples, "payoff_sd": pooled}
+    return None
+
+
+def _notes(planned: Planned, scored: Scored, estimate: Estimate) -> list[str]:
+    notes = list(estimate.notes)
+    if planned.binding == "max_coalitions":
+        notes.append("budget.max_coalitions limits the coalitions, not budget.fraction")
+    if scored.finish_reason == "length":
+        notes.append("the base generation was cut at generation.max_tokens")
+    if scored.finish_reason == "refusal":
+        notes.append("the model refused the whole prompt: values explain the refusal")
+    return notes
+
+
+def run_facts(plan: Plan, view: AggregateView, model: Mapping[str, object]) -> dict[str, object]:
+    """What the index page tells about the run."""
+    notes = [f"skipped {name}: {why}" for name, why in sorted(plan.skipped.items())]
+    return {
+        "title": f"Attribution: {view.manifest.input['title']}",
+        "run_id": run_id(plan, view, model),
+        "notes": notes,
+        **_manifest(view, {"run_id": "", **model}),
+    }
+
+
+def metric_records(attributions: Sequence[Attribution], settings: str) -> list[dict[str, object]]:
+    """All metrics of a run, each with its snapshot, unit, coverage and settings digest."""
+    records: list[dict[str, object]] = []
+
+    def add(name: str, source: Attribution, value: object, unit: str, **more: object) -> None:
+        row = {"metric": name, "snapshot": source["snapshot"], "value": value, "unit": unit}
+        records.append({**row, "coverage": 1.0, "reason": None, **more, "settings": settings})
+
+    for source in attributions:
+        add("base_value", source, source["base_value"], "payoff")
+        add("grand_value", source, source["grand_value"], "payoff")
+        add("efficiency_residual", source, source["efficiency_residual"], "payoff")
+        errors = cast("list[float] | None", source["standard_errors"])
+        mean_error = fmean(errors) if errors else None
+        reason = None if errors else source["standard_errors_reason"]
+        add("mean_standard_error", source, mean_error, "payoff", reason=reason)
+        faithfulness = cast("dict[str, dict[str, object]]", source["faithfulness"])
+        for name, curve in sorted(faithfulness.items()):
+            add(
+                f"{name}_area",
+                source,
+                curve["area"],
+                "payoff",
+                coverage=curve["coverage"],
+                reason=curve["reason"],
+            )
+    return records
+
+
+def scalars(attributions: Sequence[Attribution]) -> dict[str, object]:
+    """What ``dvc exp show`` shows: at most eight numbers that the result rests on."""
+
+    def mean(name: str) -> float | None:
+        known = [cast("float", a[name]) for a in attributions if a[name] is not None]
+        return fmean(known) if known else None
+
+    errors = [e for a in attributions for e in cast("list[float]", a["standard_errors"] or [])]
+    spans = [cast("float", a["grand_value"]) - cast("float", a["base_value"]) for a in attributions]
+    return {
+        "n_snapshots": len(attributions),
+        "n_coalitions": sum(cast("int", a["n_coalitions"]) for a in attributions),
+        "n_requests": sum(cast("int", a["n_requests"]) for a in attributions),
+        "mean_payoff_span": fmean(spans),
+        "mean_standard_error": fmean(errors) if errors else None,
+        "max_residual": max(abs(cast("float", a["efficiency_residual"])) for a in attributions),
+        "mean_base_value": mean("base_value"),
+    }
+
+
+def _write_report(
+    attributions: Sequence[Attribution], plan: Plan, view: AggregateView, folder: Path
+) -> None:
+    records = metric_records(attributions, view.manifest.settings_digest[:12])
+    metrics = {
+        "run": {"settings": view.manifest.settings_digest[:12]},
+        "attribution": {**scalars(attributions), "n_skipped": len(plan.skipped)},
+        "records": records,
+    }
+    artifacts.write_text(folder / "metrics.json", artifacts.json_text(metrics))
+    artifacts.write_text(folder / "metrics.csv", artifacts.csv_text(METRIC_COLUMNS, records))
+    plot_folder = artifacts.fresh_folder(folder / "plots")
+    rows = {"values": plots.value_rows(attributions), "curves": plots.curve_rows(attributions)}
+    columns = {"values": plots.VALUE_COLUMNS, "curves": plots.CURVE_COLUMNS}
+    for name, data in rows.items():
+        artifacts.write_text(plot_folder / f"{name}.csv", tables.csv_text(columns[name], data))
+
+
+def _write_log(
+    plan: Plan,
+    view: AggregateView,
+    model: Mapping[str, object],
+    attributions: Sequence[Attribution],
+    folder: Path,
+) -> None:
+    packages = ("numpy", "scipy", "scikit-learn", "dvc", "hydra-core", "xllamacpp")
+    record = {
+        "run_id": run_id(plan, view, model),
+        "study": view.study,
+        "settings_digest": view.manifest.settings_digest,
+        "input": dict(view.manifest.input),
+        "snapshots": {p.id: p.snapshot.digest for p in plan.snapshots},
+        "skipped": dict(plan.skipped),
+        "model": dict(model),
+        "policies": {"absence": view.absence, "reference": view.reference, "value": view.value},
+        "seed": view.seed,
+        "versions": {
+            "quorum": quorum.__version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+        },
+        "n_attributions": len(attributions),
+        "stop_reason": "complete",
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    artifacts.write_text(folder / "run.json", artifacts.json_text(record))
+    artifacts.write_text(folder / "config.resolved.yaml", _yaml(view.resolved))
+
+
+def _yaml(value: Mapping[str, object]) -> str:
+    import yaml
+
+    return cast("str", yaml.safe_dump(_plain(value), sort_keys=True, allow_unicode=True))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+

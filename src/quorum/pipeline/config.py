@@ -1,0 +1,16 @@
+"""Stage ``config``: settings are composed, checked, and written as one small file a stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quorum.config.compose import compose
+from quorum.config.stages import views
+from quorum.pipeline import artifacts
+
+
+def run(root: Path) -> None:
+    """Writes data/settings/<stage>.json; nothing is written if anything is wrong."""
+    files = views(root, compose(root))
+    for view in files:
+        artifacts.write_text(root / artifacts.SETTINGS / view.FILE, view.dump())
