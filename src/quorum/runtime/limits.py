@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
-from fractions import Fraction
 
 from asyncio_throttle.throttler import Throttler
 
 _MARGIN = 1.01  # a window is 1 % longer, so that a start that comes late cannot crowd it
-_POLL_S = 0.01
 
 
 class RateLimit:
@@ -22,15 +21,14 @@ class RateLimit:
     """
 
     def __init__(self, limit: int, period_s: float) -> None:
-        self._throttler = Throttler(limit, period_s * _MARGIN, min(_POLL_S, period_s / limit))
+        poll_s = period_s / 100
+        self._throttler = Throttler(limit, period_s * _MARGIN, poll_s)
 
     @classmethod
     def per_second(cls, rate: float) -> RateLimit:
-        """The limit of ``rate`` starts a second; 2.5 is 5 starts in 2 s, 0.5 is 1 in 2 s."""
-        share = Fraction(str(rate)).limit_denominator(100)
-        if share == 0:
-            return cls(1, 1 / rate)
-        return cls(share.numerator, float(share.denominator))
+        """The limit of ``rate`` starts a second; 2.5 is 3 starts in 1.2 s, 0.5 is 1 in 2 s."""
+        limit = math.ceil(rate)
+        return cls(limit, limit / rate)
 
     async def acquire(self) -> None:
         """Returns as soon as one more call may start, and counts it as started."""

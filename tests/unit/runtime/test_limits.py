@@ -48,7 +48,12 @@ def test_a_rate_may_be_a_fraction(run_virtual, rate, n, at_least_s):
 
 def test_a_very_small_rate_is_one_start_in_its_inverse(run_virtual):
     moments = run_virtual(starts(RateLimit.per_second(0.001), 2))
-    assert moments[1] - moments[0] == pytest.approx(1010.0, abs=0.1)
+    assert 1000.0 < moments[1] - moments[0] <= 1020.0
+
+
+def test_a_rate_is_never_rounded_up(run_virtual):
+    moments = run_virtual(starts(RateLimit.per_second(2.5), 40))
+    assert most_in_a_window(moments, 1.2) == 3
 
 
 def test_a_pause_that_is_extended_while_one_waits_holds(run_virtual):
