@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum.attribution.partitioners import (
-    Lines, Messages, Paragraphs, Regex, Sentences, Tokens, Turns, Words,
-)  # fmt: skip
+    Lines,
+    Messages,
+    Paragraphs,
+    Regex,
+    Sentences,
+    Tokens,
+    Turns,
+    Words,
+)
 from quorum.attribution.snapshots import Snapshot
 from quorum.records import Message
 

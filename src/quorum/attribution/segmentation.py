@@ -42,7 +42,7 @@ _LINES = regex.compile(NEWLINE)
 _BLANK_LINE = regex.compile(rf"{NEWLINE}[^\S\n\r\v\f\x85\u2028\u2029]*{NEWLINE}")
 _CLOSING = r"""["'”’»)\]}」』）】]*"""
 _STOP = regex.compile(
-    rf"(?P<stop>[.!?…؟۔।॥]+){_CLOSING}(?=\s|$)|(?P<wide>[。！？｡]+){_CLOSING}|(?P<line>{NEWLINE})"
+    rf"(?P<stop>[.!?…؟۔।॥]+){_CLOSING}(?=\s|$)|(?P<wide>[。！？｡]+){_CLOSING}|(?P<line>{NEWLINE}\s*+)"
 )
 _LIST_MARK = regex.compile(r"\s*[(]?(?:\p{Nd}+|\p{L})[.]")
 _ABBREVIATION = regex.compile(
@@ -101,7 +101,7 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
         end = match.end()
         goes_on = _NEXT_LOWER.match(text, end) is not None
         if match["line"]:
-            if goes_on and not _BLANK_LINE.match(text, match.start()):
+            if goes_on and not _BLANK_LINE.match(match["line"]):
                 continue
         elif match["stop"] and match["stop"][0] in ".…":
             is_mark = _LIST_MARK.fullmatch(text, start, end)

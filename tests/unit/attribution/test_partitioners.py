@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 
 from quorum.attribution.partitioners import (
-    Lines, Messages, Paragraphs, Regex, Sentences, Spans, Tokens, Turns, Words,
-    partition, partition_all,
+    Lines,
+    Messages,
+    Paragraphs,
+    Regex,
+    Sentences,
+    Spans,
+    Tokens,
+    Turns,
+    Words,
+    partition,
+    partition_all,
 )  # fmt: skip
 from quorum.attribution.segmentation import terms_of, tokens_of
 from quorum.attribution.snapshots import Snapshot, Span
@@ -20,8 +29,8 @@ def make(spec):
     return KINDS[spec["name"]]()
 
 
-def user(text: str, id: str = "s", **more: object) -> Snapshot:
-    return Snapshot(id, (Message("user", text),), **more)
+def user(text: str, name: str = "s") -> Snapshot:
+    return Snapshot(name, (Message("user", text),))
 
 
 def pieces(partitioner, text: str) -> list[str]:

@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from quorum.attribution.partitioners import (
-    Lines, Messages, Paragraphs, Partitioner, Regex, Sentences, Spans, Tokens, Turns, Words,
+    Lines,
+    Messages,
+    Paragraphs,
+    Partitioner,
+    Regex,
+    Sentences,
+    Spans,
+    Tokens,
+    Turns,
+    Words,
     partition_all,
-)  # fmt: skip
+)
 from quorum.attribution.snapshots import read_snapshots
 
 PROMPTS = Path(__file__).parents[3] / "data" / "prompts"

@@ -52,10 +52,10 @@ class TfidfCosine:
         from sklearn.preprocessing import normalize
 
         rows = sorted({*texts, reference})
-        n_terms = [len(self._terms(text)) for text in rows]
-        if not any(n_terms):
+        terms = [self._terms(text) for text in rows]
+        if not any(terms):
             return np.ones(len(texts))
-        counts = CountVectorizer(analyzer=self._terms).fit_transform(rows).tocsr()
+        counts = CountVectorizer(analyzer=list).fit_transform(terms).tocsr()
         counts.sort_indices()
         times = np.array([n_times[text] for text in rows], dtype=np.float64)
         row_of_entry = np.repeat(np.arange(len(rows)), np.diff(counts.indptr))
@@ -65,7 +65,7 @@ class TfidfCosine:
         weighted.data *= idf[weighted.indices]
         vectors = normalize(weighted, norm="l2", copy=False)
         home = rows.index(reference)
-        has_terms = np.array(n_terms) > 0
+        has_terms = np.array([bool(t) for t in terms])
         if has_terms[home]:
             cosine = vectors @ vectors[home].toarray().ravel()
             cosine = np.minimum(cosine / cosine[home], 1.0)
