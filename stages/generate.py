@@ -2,8 +2,8 @@
 
 import sys
 
-from quorum.pipeline.generate import run
 from quorum.pipeline.entry import run_stage
+from quorum.pipeline.generate import run
 
 if __name__ == "__main__":
     sys.exit(run_stage(run))

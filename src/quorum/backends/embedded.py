@@ -195,7 +195,7 @@ class Engine:
 
     def prompt_of(self, messages: tuple[Message, ...]) -> str:
         """The conversation as the model reads it: chat template applied, reply opened."""
-        body = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
+        body: Json = {"messages": [{"role": m.role, "content": m.content} for m in messages]}
         return str(self._post("/apply-template", body)["prompt"])
 
     def close(self) -> None:
@@ -224,9 +224,7 @@ class Engine:
             "n_probs": TOP_LOGPROBS,
         }
         answer = _checked(self._server.handle_completions(body))
-        return {
-            int(cast("int", t["id"])): float(cast("float", t["logprob"])) for t in _top(answer)
-        }
+        return {int(cast("int", t["id"])): float(cast("float", t["logprob"])) for t in _top(answer)}
 
     def _token_logprob(self, before: list[int], token: int) -> float:
         raw = self._raw_logprobs(before)

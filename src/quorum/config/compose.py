@@ -28,9 +28,7 @@ Settings = dict[str, Section | JsonValue]
 INPUT_FOLDERS = ("data/prompts", "data/surveys")
 
 
-def compose(
-    root: Path, params: Mapping[str, object] | None = None
-) -> Settings:
+def compose(root: Path, params: Mapping[str, object] | None = None) -> Settings:
     """The settings of a project.
 
     Args:
@@ -184,7 +182,9 @@ def _refuse_interpolated_secrets(composed: DictConfig) -> None:
         )
     if "_target_" in text:
         raise SettingsError(
-            "conf", "_target_ is not used here", mend="Parts are chosen by name; see docs/add-a-part.md"
+            "conf",
+            "_target_ is not used here",
+            mend="Parts are chosen by name; see docs/add-a-part.md",
         )
 
 

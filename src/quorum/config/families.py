@@ -12,9 +12,9 @@ import importlib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
-from quorum.errors import MissingExtraError, SettingsError
+from quorum.errors import SettingsError
 
 _ATTRIBUTION = "quorum.attribution"
 
@@ -89,7 +89,6 @@ def part_class(family: str, name: str) -> type:
 
     Raises:
         SettingsError: No such part, or its import string leads nowhere.
-        MissingExtraError: The part's module needs an optional package.
     """
     target = FAMILIES[family].get(name)
     if target is None:
@@ -140,17 +139,6 @@ def nearest(name: str, names: list[str]) -> str:
 
 
 @cache
-def _outside(family: str) -> tuple[object, ...]:
+def _outside(family: str) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=f"quorum.{family}"))
 
-
-__all__ = [
-    "FAMILIES",
-    "MissingExtraError",
-    "class_options",
-    "make",
-    "nearest",
-    "option_fields",
-    "part_class",
-    "part_names",
-]

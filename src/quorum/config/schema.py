@@ -10,7 +10,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from annotated_types import Ge, Gt, Interval, Le, Lt, MinLen
 from pydantic import TypeAdapter, ValidationError
@@ -197,7 +197,7 @@ def check_value(where: str, annotation: object, value: object) -> JsonValue:
     Raises:
         SettingsError: The value's type or range is wrong.
     """
-    adapter: TypeAdapter[object] = TypeAdapter(annotation)
+    adapter: TypeAdapter[object] = TypeAdapter(cast("type", annotation))
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:

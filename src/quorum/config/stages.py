@@ -39,7 +39,7 @@ def views(root: Path, settings: Settings) -> list[View]:
     input_file = InputFile(
         str(section["input"]["path"]), hashlib.sha256(path.read_bytes()).hexdigest()
     )
-    generate = _generate_view(settings)
+    generate = generate_view(settings)
     return [
         partition_view(settings, input_file),
         generate,
@@ -99,7 +99,8 @@ def _plan_fields(settings: Settings) -> tuple[str, ...]:
     return class_options(part_class("estimator", name), "plan_fields")
 
 
-def _generate_view(settings: Settings) -> GenerateView:
+def generate_view(settings: Settings) -> GenerateView:
+    """Who answers and how; payoffs too, where a plan or a likelihood needs them."""
     generation = cast("dict[str, int]", settings["generation"])
     value = cast("Mapping[str, object]", settings["value"])
     estimator = part_of(settings, "estimator")
@@ -111,7 +112,7 @@ def _generate_view(settings: Settings) -> GenerateView:
             "generation.samples",
             f"value={value['name']} scores one given reply, it draws none",
             got=generation["samples"],
-            allowed=1,
+            allowed="1",
         )
     return GenerateView(
         study="attribution",

@@ -24,10 +24,10 @@ from quorum.attribution.normalisers import Normaliser
 from quorum.config.view import AggregateView
 from quorum.digests import digest
 from quorum.pipeline import artifacts
-from quorum.pipeline import partition as partition_stage
-from quorum.pipeline import score as score_stage
-from quorum.pipeline.partition import Plan, Planned, player_dicts
+from quorum.pipeline import payoffs as payoffs_file
+from quorum.pipeline import plan as plan_file
 from quorum.pipeline.payoffs import Scored
+from quorum.pipeline.plan import Plan, Planned, player_dicts
 from quorum.report import pages, plots, tables
 
 Attribution = dict[str, object]
@@ -36,19 +36,22 @@ METRIC_COLUMNS = ("metric", "snapshot", "value", "unit", "coverage", "reason", "
 
 def run(root: Path) -> None:
     """Aggregates the scored run and writes all that people read."""
-    plan = partition_stage.read(root / artifacts.PARTITION)
-    scored = score_stage.read(root / artifacts.SCORE, plan)
-    model = artifacts.read_json(root / artifacts.SCORE / "model.json")
+    plan = plan_file.read(root / artifacts.PARTITION)
+    scored = payoffs_file.read(root / artifacts.SCORE, plan)
+    model = artifacts.read_json(root / artifacts.SCORE / "facts.json")
+    n_requests = cast("int", model.pop("n_requests"))
     view = AggregateView.read(root)
     attributions = aggregate(plan, scored, view, model)
     result = artifacts.fresh_folder(root / artifacts.AGGREGATE)
     artifacts.write_text(result / "attributions.jsonl", artifacts.jsonl_text(attributions))
     artifacts.write_text(result / "attributions.csv", tables.attributions_csv(attributions))
-    facts = run_facts(plan, view, model)
+    facts = {**run_facts(plan, view, model), "n_requests": n_requests}
     for name, text in pages.attribution_pages(attributions, facts).items():
         artifacts.write_text(result / name, text)
-    _write_report(attributions, plan, view, root / artifacts.REPORT)
-    _write_log(plan, view, model, attributions, artifacts.fresh_folder(root / artifacts.AGGREGATE_LOG))
+    _write_report(attributions, plan, view, n_requests, root / artifacts.REPORT)
+    _write_log(
+        plan, view, model, attributions, artifacts.fresh_folder(root / artifacts.AGGREGATE_LOG)
+    )
 
 
 def run_id(plan: Plan, view: AggregateView, model: Mapping[str, object]) -> str:
@@ -212,7 +215,6 @@ def scalars(attributions: Sequence[Attribution]) -> dict[str, object]:
     return {
         "n_snapshots": len(attributions),
         "n_coalitions": sum(cast("int", a["n_coalitions"]) for a in attributions),
-        "n_requests": sum(cast("int", a["n_requests"]) for a in attributions),
         "mean_payoff_span": fmean(spans),
         "mean_standard_error": fmean(errors) if errors else None,
         "max_residual": max(abs(cast("float", a["efficiency_residual"])) for a in attributions),
@@ -221,12 +223,20 @@ def scalars(attributions: Sequence[Attribution]) -> dict[str, object]:
 
 
 def _write_report(
-    attributions: Sequence[Attribution], plan: Plan, view: AggregateView, folder: Path
+    attributions: Sequence[Attribution],
+    plan: Plan,
+    view: AggregateView,
+    n_requests: int,
+    folder: Path,
 ) -> None:
     records = metric_records(attributions, view.manifest.settings_digest[:12])
     metrics = {
         "run": {"settings": view.manifest.settings_digest[:12]},
-        "attribution": {**scalars(attributions), "n_skipped": len(plan.skipped)},
+        "attribution": {
+            **scalars(attributions),
+            "n_requests": n_requests,
+            "n_skipped": len(plan.skipped),
+        },
         "records": records,
     }
     artifacts.write_text(folder / "metrics.json", artifacts.json_text(metrics))
@@ -272,12 +282,10 @@ def _write_log(
 def _yaml(value: Mapping[str, object]) -> str:
     import yaml
 
-    return cast("str", yaml.safe_dump(_plain(value), sort_keys=True, allow_unicode=True))
+    return yaml.safe_dump(_plain(value), sort_keys=True, allow_unicode=True)
 
 
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-

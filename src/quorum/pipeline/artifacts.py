@@ -1,6 +1,6 @@
-"""Files of a run: their names, and how they are read and written.
+r"""Files of a run: their names, and how they are read and written.
 
-Every file is written under a temporary name and renamed, in UTF-8 with ``\\n``, sorted keys and a
+Every file is written under a temporary name and renamed, in UTF-8 with ``\n``, sorted keys and a
 fixed order, so that equal results have equal bytes.
 """
 
@@ -118,4 +118,3 @@ def read_csv(path: Path) -> list[dict[str, str]]:
             return list(csv.DictReader(file))
     except FileNotFoundError as error:
         raise InputError(shown(path), "is missing", mend="Run: dvc repro, or dvc pull") from error
-

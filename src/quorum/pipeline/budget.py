@@ -20,9 +20,9 @@ from quorum.attribution.absence import AbsencePolicy
 from quorum.backends.base import Backend
 from quorum.config.view import ForecastView, GenerateView, RuntimeView
 from quorum.pipeline import artifacts
-from quorum.pipeline import partition as partition_stage
+from quorum.pipeline import plan as plan_file
 from quorum.pipeline.generate import check_capabilities, make_backend
-from quorum.pipeline.partition import Plan, Planned
+from quorum.pipeline.plan import Plan, Planned
 from quorum.records import Request, Target
 from quorum.report.budget import budget_page
 from quorum.runtime.store import GenerationStore, store_path
@@ -33,7 +33,11 @@ COLUMNS = (
     "n_requests",
     "n_in_store",
     "n_calls",
-    *(f"{what}_{end}" for what in ("input_tokens", "output_tokens", "seconds") for end in ("low", "base", "high")),
+    *(
+        f"{what}_{end}"
+        for what in ("input_tokens", "output_tokens", "seconds")
+        for end in ("low", "base", "high")
+    ),
     "source",
 )
 MAX_HISTORY = 2000  # calls of the same model that are read from the store
@@ -71,7 +75,7 @@ class Module:
 
 def run(root: Path) -> None:
     """Writes budget.json, budget.csv and budget.html."""
-    plan = partition_stage.read(root / artifacts.PARTITION)
+    plan = plan_file.read(root / artifacts.PARTITION)
     view = ForecastView.read(root).generate
     found = live_forecast(plan, view, RuntimeView.read(root))
     folder = artifacts.fresh_folder(root / artifacts.BUDGET)
@@ -102,7 +106,9 @@ def forecast(
     totals = {
         key: _sum([row[key] for row in rows]) for key in COLUMNS if key not in {"module", "source"}
     }
-    notes = [] if view.estimator is None else ["a second phase counts with all that its budget allows"]
+    notes = (
+        [] if view.estimator is None else ["a second phase counts with all that its budget allows"]
+    )
     limits = sorted({p.binding for p in plan.snapshots})
     return {
         "title": "Forecast",
@@ -118,9 +124,7 @@ def forecast(
     }
 
 
-def modules(
-    plan: Plan, view: GenerateView, target: Target, store: GenerationStore
-) -> list[Module]:
+def modules(plan: Plan, view: GenerateView, target: Target, store: GenerationStore) -> list[Module]:
     """What would be sent, by kind of call."""
     policy = cast("AbsencePolicy", view.absence.make())
     options = {"max_tokens": view.max_tokens, "temperature": view.temperature, "seed": view.seed}

@@ -1,36 +1,30 @@
-"""From the replies of one snapshot to one payoff a coalition."""
+"""Payoffs between the stages: from the replies of one snapshot to one payoff a coalition.
+
+Stand in ``payoffs.csv`` (a row a coalition) and ``replies.jsonl`` (a line a snapshot: what the
+outputs show of the replies).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from quorum.attribution.coalitions import from_hex
+from quorum.attribution.coalitions import from_hex, to_hex
 from quorum.attribution.values.base import Reply, ValueFunction
 from quorum.config.view import Part
 from quorum.errors import InputError
-from quorum.pipeline.partition import Planned
-from quorum.records import Generation
+from quorum.pipeline import artifacts
+from quorum.pipeline.plan import Plan, Planned
+from quorum.pipeline.replies import ReplyRow
 
 FloatArray = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyRow:
-    """A reply where it belongs."""
-
-    coalition: int
-    sample: int
-    key: str
-    generation: Generation
-
-    def order(self) -> tuple[int, int, bool]:
-        """Where the reply stands in the outputs: by coalition, repeat, text before score."""
-        return self.coalition, self.sample, self.generation.token_logprobs is not None
+COLUMNS = ("snapshot", "coalition", "n_present", "payoff", "n_samples", "sample_sd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +54,7 @@ class Scored:
     noise: FloatArray | None = None
 
 
-def payoffs_of(
-    planned: Planned, rows: Sequence[ReplyRow], value: Part, reference: str
-) -> Scored:
+def payoffs_of(planned: Planned, rows: Sequence[ReplyRow], value: Part, reference: str) -> Scored:
     """Scores the replies against the base generation (or the target).
 
     Repeats of the whole prompt beyond those that every coalition has measure noise; they are
@@ -78,7 +70,9 @@ def payoffs_of(
     texts = [row for row in rows if row.generation.token_logprobs is None]
     base = next((r for r in texts if r.coalition == grand and r.sample == 0), None)
     if base is None:
-        raise InputError(f"snapshot {planned.id}", "has no base generation", mend="dvc repro -f generate")
+        raise InputError(
+            f"snapshot {planned.id}", "has no base generation", mend="dvc repro -f generate"
+        )
     target = planned.snapshot.target if reference == "target" else base.generation.text
     assert target is not None
     used = [r for r in rows if r.generation.token_logprobs is not None] if is_scoring else texts
@@ -110,3 +104,70 @@ def payoffs_of(
 
 def _reply(row: ReplyRow) -> Reply:
     return Reply(row.generation.text, row.generation.token_logprobs)
+
+
+def write(scored: Mapping[str, Scored], facts: Mapping[str, object], folder: Path) -> None:
+    """Writes payoffs.csv, replies.jsonl and facts.json: which model answered, how many requests."""
+    rows = [row for snapshot_id, s in scored.items() for row in _payoff_rows(snapshot_id, s)]
+    artifacts.write_text(folder / "payoffs.csv", artifacts.csv_text(COLUMNS, rows))
+    artifacts.write_text(
+        folder / "replies.jsonl",
+        artifacts.jsonl_text(
+            {
+                "snapshot": snapshot_id,
+                "base_generation": s.base_generation,
+                "empty_generation": s.empty_generation,
+                "finish_reason": s.finish_reason,
+                "n_requests": s.n_requests,
+                "noise": None if s.noise is None else s.noise.tolist(),
+            }
+            for snapshot_id, s in scored.items()
+        ),
+    )
+    artifacts.write_text(folder / "facts.json", artifacts.json_text(dict(facts)))
+
+
+def read(folder: Path, plan: Plan) -> dict[str, Scored]:
+    """Payoffs as ``write`` left them."""
+    rows: dict[str, list[dict[str, str]]] = {}
+    for row in artifacts.read_csv(folder / "payoffs.csv"):
+        rows.setdefault(row["snapshot"], []).append(row)
+    replies = {str(r["snapshot"]): r for r in artifacts.read_jsonl(folder / "replies.jsonl")}
+    n_players = {p.id: len(p.players) for p in plan.snapshots}
+    return {k: _scored(rows[k], replies[k], n) for k, n in n_players.items()}
+
+
+def _payoff_rows(snapshot_id: str, scored: Scored) -> list[dict[str, object]]:
+    columns = zip(
+        to_hex(scored.coalitions),
+        scored.coalitions.sum(axis=1).tolist(),
+        scored.payoffs.tolist(),
+        scored.spreads.tolist(),
+        strict=True,
+    )
+    return [
+        {
+            "snapshot": snapshot_id,
+            "coalition": coalition,
+            "n_present": n_present,
+            "payoff": payoff,
+            "n_samples": scored.n_samples,
+            "sample_sd": None if math.isnan(spread) else spread,
+        }
+        for coalition, n_present, payoff, spread in columns
+    ]
+
+
+def _scored(rows: list[dict[str, str]], reply: Mapping[str, object], n: int) -> Scored:
+    noise = cast("list[float] | None", reply["noise"])
+    return Scored(
+        coalitions=from_hex([row["coalition"] for row in rows], n),
+        payoffs=np.array([float(row["payoff"]) for row in rows]),
+        spreads=np.array([float(row["sample_sd"] or "nan") for row in rows]),
+        n_samples=int(rows[0]["n_samples"]),
+        base_generation=str(reply["base_generation"]),
+        empty_generation=cast("str | None", reply["empty_generation"]),
+        finish_reason=str(reply["finish_reason"]),
+        n_requests=cast("int", reply["n_requests"]),
+        noise=None if noise is None else np.array(noise),
+    )

@@ -1,1 +1,1 @@
-"""."""
+"""Pages, tables and plots for people; functions of their arguments."""

@@ -101,7 +101,11 @@ class UsageLedger:
             _replace(self._csv, sound)
 
     def append(self, call: Call) -> None:
-        """Writes one row with one write, so that a crash tears at most the last line."""
+        """Writes one row with one write, so that a crash tears at most the last line.
+
+        Raises:
+            RefusedError: The disk is full, or the file cannot be written.
+        """
         usage = call.usage
         row = (
             datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -119,7 +123,17 @@ class UsageLedger:
             f"{call.seconds:.6f}",
             call.status,
         )
-        os.write(self._file, _line(row).encode("utf-8", "backslashreplace"))
+        line = _line(row).encode("utf-8", "backslashreplace")
+        try:
+            n_written = os.write(self._file, line)
+        except OSError as error:
+            raise self._unwritable(str(error)) from error
+        if n_written < len(line):
+            raise self._unwritable("a row was cut short")
+
+    def _unwritable(self, why: str) -> RefusedError:
+        mend = "Free disk space and run the same command again: what is done is kept"
+        return RefusedError(str(self._csv), f"cannot be written: {why}", mend=mend)
 
     def finish(self) -> None:
         """Rewrites usage.csv in its final form (sorted), writes usage.json, closes the file."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from quorum.backends.base import Backend
@@ -26,6 +26,7 @@ from quorum.runtime.store import GenerationStore
 
 _MAX_BATCH = 256  # keys in one look-up, while the store has them all
 _MAX_POLL_S = 0.05  # how often we look whether another process has finished our key
+_MAX_HELD = 4  # keys a worker may put off because another process is at them
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +124,12 @@ async def run_jobs(
 
 @dataclass(frozen=True, slots=True)
 class _Miss:
-    """A job that the store did not have when it was looked up."""
+    """A job that the store did not have; ``is_held``: another process was making the call."""
 
     job: Job
     key: str
     canonical: str
+    is_held: bool = False
 
 
 _Rest = deque[Job | _Miss]
@@ -157,6 +159,7 @@ class _Run:
         self._caller = Caller(backend, options, ledger, progress)
         self._sources: list[Iterator[Sequence[Job]]] = []  # the last one is the front
         self._rests: list[_Rest] = [deque() for _ in range(self.n_workers)]
+        self._held: deque[_Miss] = deque()
         self._batch = 1
         self._waiting: list[asyncio.Future[None]] = []
         self._is_over = False
@@ -183,7 +186,12 @@ class _Run:
         self._waiting.clear()
 
     def _pull(self, rest: _Rest) -> bool:
-        """Fills an empty rest: the next group, or as many single jobs as one look-up takes."""
+        """Fills an empty rest: the next group, or as many single jobs as one look-up takes.
+
+        What another process is at is put off, so that processes on one store share the work.
+        """
+        if len(self._held) >= _MAX_HELD * self.n_workers:
+            rest.append(self._held.popleft())
         wanted = 1 if self._keeps_groups else self._batch
         while self._sources and len(rest) < wanted:
             source = self._sources[-1]
@@ -192,7 +200,9 @@ class _Run:
                 self._sources.remove(source)
             else:
                 rest.extend(group)
-        return bool(rest) or self._steal(rest)
+        if not (rest or self._steal(rest)) and self._held:
+            rest.append(self._held.popleft())
+        return bool(rest)
 
     def _steal(self, rest: _Rest) -> bool:
         """Takes the second half of the longest rest, so that no lane ends alone."""
@@ -253,20 +263,29 @@ class _Run:
             equal.append(miss.job)
             return
         self._inflight[miss.key] = equal = []
-        generation = await self._obtain(miss, lane)
+        reply = await self._obtain(miss, lane)
         del self._inflight[miss.key]
-        self._deliver(miss.job, miss.key, generation[0], from_store=generation[1])
+        if reply is None:
+            self._held.append(replace(miss, is_held=True))
+            return
+        generation, from_store = reply
+        self._deliver(miss.job, miss.key, generation, from_store=from_store)
         for job in equal:
-            self._deliver(job, miss.key, generation[0], from_store=True)
+            self._deliver(job, miss.key, generation, from_store=True)
 
-    async def _obtain(self, miss: _Miss, lane: int) -> tuple[Generation, bool]:
-        """The reply, and whether another run has put it into the store since we looked."""
+    async def _obtain(self, miss: _Miss, lane: int) -> tuple[Generation, bool] | None:
+        """The reply, and whether another run has put it into the store since we looked.
+
+        None at once, the first time that another process is found making the call.
+        """
         if self._forbids_calls:
             raise _forbidden(miss)
         store, key, wait_s = self._store, miss.key, 0.001
         while not store.acquire(key):
             if (found := store.get(key)) is not None:
                 return found, True
+            if not miss.is_held:
+                return None
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _MAX_POLL_S)
         try:

@@ -104,7 +104,8 @@ class GenerationStore:
         if self.path != _MEMORY:
             folder = Path(self.path).absolute().parent
             _refuse_network(folder)
-            folder.mkdir(parents=True, exist_ok=True)
+            with self._guarded():
+                folder.mkdir(parents=True, exist_ok=True)
         with self._guarded():
             self._db = sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)
             self._prepare()
@@ -130,10 +131,10 @@ class GenerationStore:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Turns an error of SQLite into one line that says what to do."""
+        """Turns an error of SQLite or of the file system into one line that says what to do."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise RefusedError(
                 f"store {self.path}",
                 f"cannot be used: {error}",

@@ -48,7 +48,7 @@ def test_a_row_is_there_as_soon_as_its_call_ended(tmp_path):
 def test_each_row_is_one_write(tmp_path, monkeypatch):
     ledger = UsageLedger(tmp_path)
     written = []
-    monkeypatch.setattr(os, "write", lambda file, data: written.append(data))
+    monkeypatch.setattr(os, "write", lambda file, data: written.append(data) or len(data))
     ledger.append(call("a", model='a,"b'))
     ledger.append(call("b"))
     ledger.close()
@@ -163,3 +163,18 @@ def test_a_run_without_calls_has_totals_of_zero(tmp_path):
     totals = json.loads((tmp_path / "new" / "folder" / "usage.json").read_text(encoding="utf-8"))
     assert totals["total"]["n_calls"] == 0
     assert totals["by_module"] == {}
+
+
+def full(file, data):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("write", "why"), [(full, "No space left"), (lambda file, data: 3, "a row was cut short")]
+)
+def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path, monkeypatch, write, why):
+    ledger = UsageLedger(tmp_path)
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(RefusedError, match=f"cannot be written: .*{why}.*Free disk space"):
+        ledger.append(call("a"))
+    ledger.close()

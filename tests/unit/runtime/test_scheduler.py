@@ -307,6 +307,33 @@ def test_a_key_that_another_process_holds_is_waited_for(tmp_path, harness, spy, 
     assert harness.replies == {0: "re: q 0"}
 
 
+@pytest.mark.parametrize("n_held", [1, 7])
+def test_what_another_process_is_at_is_put_off_and_the_rest_done_first(
+    tmp_path, harness, spy, jobs, run_virtual, n_held
+):
+    path = tmp_path / "store.sqlite"
+    backend = spy()
+    held = [jobs.ask(f"q {i}") for i in range(n_held)]
+
+    async def both(store, other):
+        for request in held:
+            assert other.acquire(request.key(backend.target))
+        run = asyncio.create_task(harness.run(backend, store, jobs.singles(30), max_inflight=1))
+        await asyncio.sleep(7.0)
+        n_early = len(harness.replies)
+        for request in held:
+            key, canonical = request.key(backend.target), request.canonical(backend.target)
+            other.put(key, canonical, jobs.reply_to(request))
+        return n_early, await run
+
+    with GenerationStore(path) as store, GenerationStore(path) as other:
+        n_early, stats = run_virtual(both(store, other))
+    # one worker puts off at most 4 keys; with 7 held it waits for the first of them
+    assert n_early == (29 if n_held == 1 else 0)
+    assert (stats.n_calls, stats.n_from_store) == (30 - n_held, n_held)
+    assert harness.replies == {i: f"re: q {i}" for i in range(30)}
+
+
 def test_a_key_whose_holder_gives_up_is_called_by_us(tmp_path, harness, spy, jobs, run_virtual):
     path = tmp_path / "store.sqlite"
     backend = spy()

@@ -137,6 +137,12 @@ def test_a_full_disk_is_one_line_that_says_what_to_do(tmp_path):
         assert len(store) == 0
 
 
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RefusedError, match="cannot be used"):
+        GenerationStore(tmp_path / "file" / "store.sqlite")
+
+
 def test_the_path_comes_from_the_environment_then_dvc_then_the_checkout(tmp_path, monkeypatch):
     (tmp_path / ".git").mkdir()
     inside = tmp_path / "a" / "b"

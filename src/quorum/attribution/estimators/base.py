@@ -59,7 +59,10 @@ class Estimator(Protocol):
     def refine(
         self, n: int, budget: int, seed: int, coalitions: BoolArray, payoffs: FloatArray
     ) -> BoolArray:
-        """New coalitions, given the payoffs so far; (0, n) where there is nothing to ask."""
+        """New coalitions, given the payoffs so far; (0, n) where there is nothing to ask.
+
+        Called again with what it has returned until it returns none.
+        """
 
     def attribute(
         self, coalitions: BoolArray, payoffs: FloatArray, budget: int, seed: int

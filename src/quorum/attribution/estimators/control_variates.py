@@ -17,12 +17,14 @@ from scipy.stats import t as student_t
 from quorum.attribution.coalitions import FloatArray
 from quorum.attribution.estimators.base import Estimand, Estimate
 from quorum.attribution.estimators.design import class_capacity, class_rates
-from quorum.attribution.estimators.gp import FitFailedError, fit_gp
+from quorum.attribution.estimators.gp import FitFailedError, GpFit, fit_gp
 from quorum.attribution.estimators.pairs import Pairs, exact_estimate, stratified_mean
 
 ControlVariate = Literal["none", "linear", "gp"]
 
+MAX_SVD = 150  # rank up to which the linear fit uses singular values
 MAX_GP_PAIRS = 1700  # the posterior costs pairs³/3 multiplications
+MAX_GP_PLAYERS = 400  # 200 rows cannot choose a relevance for each of more
 # Posterior standard deviations times this make 90 % intervals cover what they say. Found on games
 # 0..11 of each kind of benchmarks/games_yardstick.py, checked on games 100..111 (accuracy.py).
 GP_CALIBRATION = 1.2
@@ -73,7 +75,7 @@ def fit_linear(pairs: Pairs, estimand: Estimand) -> LinearFit:
     beta, inverse, rank = _solve(design * root[:, None], goal * root)
     wanted = n - 1 if estimand == "shapley" else n
     errors = goal - design @ beta
-    leverage = np.einsum("ij,jk,ik->i", design, inverse, design) * root**2
+    leverage = np.einsum("ij,ij->i", design @ inverse, design) * root**2
     rest = errors / np.maximum(1 - leverage, 0.05)
     n_pairs = len(pairs.odd)
     influence = (design @ inverse)[:n_pairs] * (root[:n_pairs] ** 2 * rest[:n_pairs])[:, None]
@@ -106,15 +108,29 @@ def _log_int(value: int) -> float:
 
 
 def _solve(design: FloatArray, goal: FloatArray) -> tuple[FloatArray, FloatArray, int]:
-    """Least-squares solution of least norm, pseudo-inverse of the Gram matrix, and the rank."""
-    if not len(design):
-        n = design.shape[1]
+    """Least-squares solution of least norm, pseudo-inverse of the Gram matrix, and the rank.
+
+    Many players: by eigenvectors of the smaller Gram matrix, which are good to about 1e-8 of the
+    largest; few: by singular values.
+    """
+    n_rows, n = design.shape
+    if not n_rows:
         return np.zeros(n), np.zeros((n, n)), 0
-    left, singular, right = sla.svd(design, full_matrices=False)
-    keep = singular > singular[0] * 1e-10 if singular[0] > 0 else np.zeros(len(singular), bool)
-    left, singular, right = left[:, keep], singular[keep], right[keep]
-    beta = right.T @ ((left.T @ goal) / singular)
-    inverse = (right.T / singular**2) @ right
+    if min(n_rows, n) > MAX_SVD:
+        wide = n_rows < n
+        squares, vectors = sla.eigh(design @ design.T if wide else design.T @ design)
+        keep = squares > squares[-1] * 1e-12
+        right = vectors[:, keep].T
+        if wide:
+            right = (right @ design) / np.sqrt(squares[keep])[:, None]
+        singular_squared = squares[keep]
+    else:
+        _, singular, right = sla.svd(design, full_matrices=False)
+        keep = singular > singular[0] * 1e-10
+        right, singular_squared = right[keep], singular[keep] ** 2
+    inverse = (right.T / singular_squared) @ right
+    beta = inverse @ (design.T @ goal)
+    beta += inverse @ (design.T @ (goal - design @ beta))  # one step of refinement
     return beta, inverse, int(keep.sum())
 
 
@@ -145,7 +161,7 @@ def _sandwich(pairs: Pairs, influence: FloatArray) -> FloatArray | None:
     return out * float(student_t.ppf(0.95, n_open - 1) / norm.ppf(0.95)) ** 2
 
 
-NO_SPREAD = "no size class that is only sampled has two pairs, so no spread was observed"
+NO_SPREAD = "too few pairs of sizes that are not enumerated whole, so no spread was observed"
 
 
 def attribute_pairs(
@@ -169,9 +185,9 @@ def leave_one_out(pairs: Pairs, control_variate: ControlVariate, seed: int) -> F
     """Odd part u minus what the control variate, fitted without that pair, says of it (p,)."""
     if control_variate == "none":
         return pairs.odd
-    if control_variate == "gp" and len(pairs.odd) <= MAX_GP_PAIRS:
+    if control_variate == "gp":
         try:
-            return fit_gp(pairs, "shapley", seed).leave_one_out
+            return _fit_gp(pairs, "shapley", seed).leave_one_out
         except FitFailedError:  # attribute() meets the same failure and notes it
             return fit_linear(pairs, "shapley").leave_one_out
     return fit_linear(pairs, "shapley").leave_one_out
@@ -188,7 +204,7 @@ def _plain(pairs: Pairs, estimand: Estimand, notes: tuple[str, ...]) -> Estimate
     mean = stratified_mean(pairs.sides, pairs.odd, pairs.total, estimand, residual=False)
     if mean.n_empty:
         cells = f"{mean.n_empty} of {mean.n_cells} (player, size) cells hold no pair"
-        notes = (*notes, f"{cells}: the mean over the player's other cells stands in")
+        notes = (*notes, f"{cells}: they are interpolated between the player's nearest sizes")
     if mean.variances is None:
         return Estimate(mean.values, None, NO_SPREAD, notes)
     return Estimate(mean.values, np.sqrt(mean.variances), notes=notes)
@@ -216,14 +232,20 @@ def underdetermined_note(pairs: Pairs) -> str:
 
 
 def _with_gp(pairs: Pairs, estimand: Estimand, seed: int, notes: tuple[str, ...]) -> Estimate:
-    if len(pairs.odd) > MAX_GP_PAIRS:
-        raise FitFailedError(f"{len(pairs.odd):,} pairs are more than {MAX_GP_PAIRS:,}")
-    fit = fit_gp(pairs, estimand, seed)
+    fit = _fit_gp(pairs, estimand, seed)
     rest = stratified_mean(pairs.sides, fit.residuals, 0.0, estimand, residual=True)
     values = shifted(fit.values + rest.values, pairs.total, estimand)
     if not np.isfinite(values).all():
         raise FitFailedError("its values are not finite")
     return Estimate(values, GP_CALIBRATION * np.sqrt(fit.variances), notes=notes)
+
+
+def _fit_gp(pairs: Pairs, estimand: Estimand, seed: int) -> GpFit:
+    if len(pairs.odd) > MAX_GP_PAIRS:
+        raise FitFailedError(f"{len(pairs.odd):,} pairs are more than {MAX_GP_PAIRS:,}")
+    if pairs.n > MAX_GP_PLAYERS:
+        raise FitFailedError(f"{pairs.n:,} players are more than {MAX_GP_PLAYERS:,}")
+    return fit_gp(pairs, estimand, seed)
 
 
 def shifted(values: FloatArray, total: float, estimand: Estimand) -> FloatArray:

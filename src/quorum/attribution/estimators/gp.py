@@ -269,7 +269,8 @@ def _shapley_rows(signs: FloatArray, r: FloatArray, log_z: float) -> FloatArray:
     damp = 1 - rx**2
     log_products = signs @ np.arctanh(rx).T + 0.5 * np.log(damp).sum(axis=1) - log_z
     products = np.exp(log_products) * (w / 2)
-    return signs * (products @ (2 * r / damp)) - products @ (2 * r * rx / damp)
+    values = signs * (products @ (2 * r / damp)) - products @ (2 * r * rx / damp)
+    return np.asarray(values, dtype=np.float64)
 
 
 def _shapley_prior(r: FloatArray, log_z: float) -> FloatArray:
@@ -280,5 +281,5 @@ def _shapley_prior(r: FloatArray, log_z: float) -> FloatArray:
     log_product = np.zeros(len(grid))
     for one in r:
         log_product += np.log1p(one * grid)
-    mass: FloatArray = np.exp(log_product - log_z) * weight
+    mass = np.asarray(np.exp(log_product - log_z) * weight, dtype=np.float64)
     return np.array([4 * one * np.sum(mass / (1 + one * grid)) for one in r])

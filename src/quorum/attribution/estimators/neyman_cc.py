@@ -65,9 +65,9 @@ class NeymanCc:
     def refine(
         self, n: int, budget: int, seed: int, coalitions: BoolArray, payoffs: FloatArray
     ) -> BoolArray:
-        """Phase 2: the rest of the budget, in pairs that phase 1 did not have."""
+        """Phase 2: the rest of the budget, in pairs that phase 1 did not have; nothing after it."""
         n_pairs, n_pilot = n_pairs_for(n, budget), _n_pilot(n, budget)
-        if n_pairs == n_pilot:
+        if n_pairs == n_pilot or len(coalitions) > 2 + 2 * n_pilot:
             return np.zeros((0, n), dtype=bool)
         if _is_small(n, budget) or n_pairs == (1 << (n - 1)) - 1:
             return paired_plan(n, n_pairs, seed)[2 + 2 * n_pilot :]

@@ -26,6 +26,8 @@ from quorum.attribution.coalitions import (
 from quorum.attribution.estimators.base import Estimand, Estimate
 from quorum.errors import InputError
 
+MAX_EMPTY_SHARE = 0.25  # with more empty cells, interpolation decides and no spread shows it
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
@@ -152,8 +154,8 @@ def stratified_mean(
 
     Variance: Σ_j w_j²·s²_ij/m_ij·(1 - m_ij/C(n-1, j-1)); s² of a cell is shrunk towards its
     size's, and that towards all sizes', each by two pseudo-observations. An empty cell counts as
-    one observation; where it is filled, the spread of the player's other cells is added. None
-    where every cell of the sizes that are not enumerated whole holds too little to tell.
+    one observation. None where every cell of the sizes that are not enumerated whole holds too
+    little to tell, and, without a model, where over a quarter of the cells are empty.
 
     Args:
         sides: One side (p, n) of each pair but (∅, N).
@@ -161,28 +163,35 @@ def stratified_mean(
         total: 2u(N).
         estimand: Which w_j: 1/n or C(n-1, j-1)/2^(n-1).
         residual: Odd parts are what a model leaves over: an empty cell counts as 0, and s² is
-            taken around 0. Otherwise an empty cell takes the weighted mean of the player's other
-            cells, and s² is taken around the cell's mean.
+            taken around 0. Otherwise an empty cell is interpolated between the player's nearest
+            sizes, and s² is taken around the cell's mean.
 
     Source: Zhang et al., SIGMOD 2023, Algorithm 1, with j = n kept and pairs without replacement.
     """
     n = sides.shape[1]
     weights = size_weights(n, estimand)
-    sums, seen = np.full(n, weights[-1] * total), np.full(n, weights[-1])
+    cells = np.full((n, n), 0.0 if residual else np.nan)
+    cells[-1] = total
     spread = _Spread(n, residual=residual)
     n_empty = (n - 1) * n
     for j, rows, y in strata(sides, odd):
         present = rows.astype(np.float64)
         counts = present.sum(axis=0)
         hit = counts > 0
-        means = np.divide(y @ present, counts, out=np.zeros(n), where=hit)
-        sums += weights[j - 1] * means
-        seen += weights[j - 1] * hit
+        cells[j - 1, hit] = (y @ present)[hit] / counts[hit]
         n_empty -= int(hit.sum())
-        spread.add(j, present, counts, y, means)
-    if not residual:
-        sums = np.divide(sums, seen, out=np.zeros(n), where=seen > 0)
-    return Stratified(sums, spread.variances(weights), n_empty, n * n)
+        spread.add(j, present, counts, y)
+    if n_empty and not residual:
+        _interpolate(cells)
+    return Stratified(weights @ cells, spread.variances(weights), n_empty, n * n)
+
+
+def _interpolate(cells: FloatArray) -> None:
+    """Fills each player's empty sizes (rows) linearly between its nearest filled ones."""
+    sizes = np.arange(len(cells))
+    for column in cells.T:
+        filled = ~np.isnan(column)
+        column[:] = np.interp(sizes, sizes[filled], column[filled])
 
 
 class _Spread:
@@ -191,27 +200,24 @@ class _Spread:
     def __init__(self, n: int, *, residual: bool) -> None:
         self.n, self.residual = n, residual
         self.sizes: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
-        self.n_hit, self.sum_means, self.sum_squared_means = np.zeros(n), np.zeros(n), np.zeros(n)
 
-    def add(
-        self, j: int, present: FloatArray, counts: FloatArray, y: FloatArray, means: FloatArray
-    ) -> None:
+    def add(self, j: int, present: FloatArray, counts: FloatArray, y: FloatArray) -> None:
         """Takes the cells of one size: their counts, degrees of freedom and squares."""
         if self.residual:
             free, squares = counts, (y**2) @ present
         else:
             free = np.maximum(counts - 1, 0)
-            squares = np.maximum((y**2) @ present - counts * means**2, 0.0)
+            around = (y @ present) ** 2 / np.maximum(counts, 1)
+            squares = np.maximum((y**2) @ present - around, 0.0)
         self.sizes[j] = (counts, free, squares)
-        self.n_hit += counts > 0
-        self.sum_means += means
-        self.sum_squared_means += means**2
 
     def variances(self, weights: FloatArray) -> FloatArray | None:
         """Variance of each player's weighted sum, or None where nothing tells.
 
         Sizes that are enumerated whole add nothing and tell nothing of the others.
         """
+        if not self.residual and self._empty_share() > MAX_EMPTY_SHARE:
+            return None
         sampled = {
             j: cells
             for j, cells in self.sizes.items()
@@ -225,24 +231,19 @@ class _Spread:
         if not n_free:
             return None
         pooled = sum(float(squares.sum()) for _, _, squares in sampled.values()) / n_free
-        between = self._between()
         for j, (counts, free, squares) in sampled.items():
             of_size = (float(squares.sum()) + 2 * pooled) / (float(free.sum()) + 2)
             cell = (squares + 2 * of_size) / (free + 2)
             open_share = 1 - counts / _cell_capacity(self.n, j)
-            cell = cell * open_share / np.maximum(counts, 1) + between * (counts == 0)
-            out += weights[j - 1] ** 2 * cell
+            out += weights[j - 1] ** 2 * cell * open_share / np.maximum(counts, 1)
         for j in unseen:
-            out += weights[j - 1] ** 2 * (pooled + between)
+            out += weights[j - 1] ** 2 * pooled
         return out
 
-    def _between(self) -> FloatArray:
-        """Variance of a player's cell means, what filling a cell may miss by; 0 for residuals."""
-        if self.residual:
-            return np.zeros(self.n)
-        hit = np.maximum(self.n_hit, 1)
-        centred = self.sum_squared_means - self.sum_means**2 / hit
-        return np.maximum(centred, 0.0) / np.maximum(hit - 1, 1)
+    def _empty_share(self) -> float:
+        """Share of the (player, size) cells below size n that hold no pair."""
+        filled = sum(int((counts > 0).sum()) for counts, _, _ in self.sizes.values())
+        return 1 - filled / max(1, self.n * (self.n - 1))
 
 
 def _cell_capacity(n: int, j: int) -> float:

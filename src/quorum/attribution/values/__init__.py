@@ -1,1 +1,1 @@
-"""."""
+"""Value functions: how a reply is compared with the base generation."""

@@ -1,0 +1,134 @@
+"""What Quorum adds to each coalition: CPU for key, schedule and store; memory a request.
+
+Run: ``python benchmarks/overhead.py`` (below a minute). Targets: at most 0.14 ms of own CPU a
+coalition with the store in memory (rendering included), 0.45 ms with store and ledger on disk, and
+150 bytes a request at a million requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from quorum.backends.base import Capabilities
+from quorum.records import Generation, Message, Request, Target, Usage
+from quorum.runtime.ledger import UsageLedger
+from quorum.runtime.options import RuntimeOptions
+from quorum.runtime.scheduler import Job, run_jobs
+from quorum.runtime.store import GenerationStore
+
+WORDS = ("What", "is", "the", "capital", "of", "all", "land", "west", "of", "Spain")  # 10 players
+N_PROMPTS = 20
+N_COALITIONS = 512
+REPLY = Generation("The capital is Lisbon, on the Tagus.", usage=Usage(12, 0, 8, 0))
+OPTIONS = {"max_tokens": 16, "temperature": 0.0}
+
+
+class Instant:
+    """Answers at once: what is left is our own time."""
+
+    target = Target("instant", "none", {"base_url": "none"})
+    capabilities = Capabilities()
+    lanes = None
+
+    async def complete(self, request: Request, lane: int = 0) -> Generation:
+        """The one reply."""
+        del request, lane
+        await asyncio.sleep(0)
+        return REPLY
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def render(prompt: int, mask: int) -> tuple[Message, ...]:
+    """A stand-in for an absence policy: the present words."""
+    text = " ".join(word for i, word in enumerate(WORDS) if mask >> i & 1)
+    return (Message("user", f"{prompt}: {text}"),)
+
+
+def groups() -> Iterator[list[Job]]:
+    """All coalitions of all prompts, rendered as they are pulled."""
+    for prompt, mask in itertools.product(range(N_PROMPTS), range(N_COALITIONS)):
+        yield [Job(Request(render(prompt, mask), OPTIONS), (prompt, mask))]
+
+
+def cpu_of(work: Callable[[], object]) -> float:
+    """Seconds of this process's CPU."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def run(store: GenerationStore, ledger: UsageLedger | None = None) -> None:
+    """All coalitions of all prompts, once."""
+    replies: dict[object, str] = {}
+
+    def keep(job: Job, generation: Generation, *_: object) -> tuple[()]:
+        replies[job.tag] = generation.text
+        return ()
+
+    options = RuntimeOptions(progress="off")
+    work = run_jobs(Instant(), store, groups(), on_result=keep, options=options, ledger=ledger)
+    asyncio.run(work)
+    assert len(replies) == N_PROMPTS * N_COALITIONS
+
+
+def bytes_per_request(n: int) -> float:
+    """Growth of the process while it goes through n stored-nowhere requests, per request."""
+
+    class Nothing(GenerationStore):
+        """Finds everything, so that only the scheduler's own memory grows."""
+
+        def get_many(self, keys: list[str]) -> dict[str, Generation]:
+            return dict.fromkeys(keys, REPLY)
+
+    def many() -> Iterator[list[Job]]:
+        for i in range(n):
+            yield [Job(Request((Message("user", str(i)),), OPTIONS), i)]
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    options = RuntimeOptions(progress="off")
+    work = run_jobs(Instant(), Nothing(), many(), on_result=lambda *_: (), options=options)
+    stats = asyncio.run(work)
+    assert stats.n_distinct == n
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / n
+
+
+def main() -> int:
+    """Measures, prints the table; 1 where a target is missed."""
+    n = N_PROMPTS * N_COALITIONS
+    only_render = min(cpu_of(lambda: [None for _ in groups()]) for _ in range(3)) / n
+    in_memory = min(cpu_of(lambda: run(GenerationStore())) for _ in range(3)) / n
+    durable, again = [], []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            ledger = UsageLedger(path)
+            with GenerationStore(path / "store.sqlite") as store:
+                durable.append(cpu_of(lambda: run(store, ledger)) / n)  # noqa: B023 - runs at once
+                again.append(cpu_of(lambda: run(store, ledger)) / n)  # noqa: B023
+            ledger.close()
+    memory = bytes_per_request(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    rows = [
+        ("rendering and Request alone, ms", 1e3 * only_render, None),
+        ("new, store in memory, ms", 1e3 * in_memory, 0.14),
+        ("new, store and ledger on disk, ms", 1e3 * min(durable), 0.45),
+        ("all in the store already, ms", 1e3 * min(again), None),
+        ("memory a request, bytes", memory, 150.0),
+    ]
+    print(f"{'CPU or memory per coalition':36} {'measured':>10} {'target':>8} {'ratio':>7}")
+    for name, value, target in rows:
+        tail = "" if target is None else f"{target:8.2f} {value / target:7.2f}"
+        print(f"{name:36} {value:10.3f} {tail}")
+    return int(any(target is not None and value > target for _, value, target in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

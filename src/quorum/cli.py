@@ -1,0 +1,232 @@
+"""The ``quorum`` command: what DVC has no word for.
+
+Exit codes: 0 ok, 2 settings or input, 3 refused, 4 budget, 5 backend, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import quorum
+from quorum.errors import QuorumError, SettingsError
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; an error that a user can mend is one line on standard error."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    try:
+        args.command(args)
+    except QuorumError as error:
+        if args.debug:
+            raise
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: what is done is kept; run the same command again\n")
+        return INTERRUPTED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "quorum",
+        description="Which parts of a prompt made the model answer so? "
+        "DVC runs experiments (dvc repro, dvc exp run); this command does the rest.",
+    )
+    parser.add_argument("--version", action="version", version=f"quorum {quorum.__version__}")
+    parser.add_argument("--debug", action="store_true", help="show a traceback for errors")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    explain = commands.add_parser(
+        "explain",
+        help="attribute the answer to one prompt to its parts",
+        description="Attributes the answer to one prompt to its parts and prints a table.",
+        epilog="example: quorum explain 'What is the capital of France?' -S budget.fraction=0.5",
+    )
+    explain.add_argument("prompt", help="the user's message, or - to read it from standard input")
+    explain.add_argument("--system", default="", help="a system message before it")
+    explain.add_argument("--json", action="store_true", help="print the result as JSON")
+    _add_settings(explain)
+    explain.set_defaults(command=_explain)
+
+    validate = commands.add_parser(
+        "validate",
+        help="check a file of prompts; --write makes it a named input",
+        description="Checks a file of prompts (.jsonl or .csv) and counts its players.",
+    )
+    validate.add_argument("file", type=Path, help="the file of prompts")
+    validate.add_argument("--write", metavar="NAME", help="make it the input NAME")
+    for fact, text in (
+        ("title", "what it is, in a few words"),
+        ("licence", "on what terms it may be used; needed with --write"),
+        ("attribution", "whom to name"),
+        ("citation", "how to cite it"),
+    ):
+        validate.add_argument(f"--{fact}", default="", help=text)
+    validate.set_defaults(command=_validate)
+
+    forecast = commands.add_parser(
+        "forecast",
+        help="what the next dvc repro would ask for, against the store of this moment",
+        description="Prints coalitions, requests, tokens and time of the next dvc repro.",
+    )
+    forecast.add_argument("--json", action="store_true", help="print the forecast as JSON")
+    _add_settings(forecast)
+    forecast.set_defaults(command=_forecast)
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-S",
+        "--set",
+        dest="changes",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting, as in dvc exp run -S (budget.fraction=0.5, estimator=exact)",
+    )
+
+
+def project_root() -> Path:
+    """The project's folder: the nearest one upwards that holds conf/config.yaml.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "conf" / "config.yaml").is_file():
+            return folder
+    raise SettingsError(
+        str(here), "is not in a Quorum project", mend="Change to the folder that holds conf/"
+    )
+
+
+def changed_params(root: Path, changes: Sequence[str]) -> dict[str, object]:
+    """params.yaml with changes of the form ``key=value`` or ``group.key=value``.
+
+    Raises:
+        SettingsError: A change has no ``=``.
+    """
+    import yaml
+
+    from quorum.config.compose import read_params
+
+    params = read_params(root / "params.yaml")
+    for change in changes:
+        key, equals, text = change.lstrip("+").partition("=")
+        if not equals or not key:
+            raise SettingsError("-S", "a change reads KEY=VALUE", got=change)
+        group, _, inner = key.partition(".")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise SettingsError("-S", "the value is not YAML", got=change) from error
+        if isinstance(value, str):
+            value = _number(value)
+        if not inner:
+            params[group] = value
+            continue
+        old = params.get(group)
+        section = (
+            {"use": old} if isinstance(old, str) else dict(cast("dict[str, object]", old or {}))
+        )
+        params[group] = {**section, inner: value}
+    return params
+
+
+def _number(text: str) -> object:
+    """``1e-3`` is a number for OmegaConf and DVC, a text for YAML 1.1."""
+    try:
+        return float(text) if "e" in text.lower() else text
+    except ValueError:
+        return text
+
+
+def _explain(args: argparse.Namespace) -> None:
+    from quorum.attribution.snapshots import Snapshot
+    from quorum.config.compose import compose
+    from quorum.pipeline.explain import explain
+    from quorum.records import Message
+    from quorum.report.terminal import print_attribution
+
+    root = project_root()
+    settings = compose(root, changed_params(root, args.changes))
+    prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
+    if not prompt.strip():
+        raise SettingsError("PROMPT", "is empty", mend="Give the text of a prompt")
+    messages = (Message("system", args.system),) if args.system else ()
+    result = explain(Snapshot("prompt", (*messages, Message("user", prompt))), settings)
+    if args.json:
+        sys.stdout.write(json.dumps(result, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    else:
+        print_attribution(result, sys.stdout)
+
+
+def _validate(args: argparse.Namespace) -> None:
+    from quorum.pipeline.validate import check_file, write_input
+
+    checked = check_file(args.file)
+    _print_table(f"{len(checked.snapshots)} snapshots", checked.rows)
+    if args.write:
+        names = ("title", "licence", "attribution", "citation")
+        facts = {name: getattr(args, name) for name in names}
+        copy, config = write_input(project_root(), args.file, args.write, facts)
+        sys.stdout.write(
+            f"wrote {copy} and {config}\ngit add them, then: dvc exp run -S input={args.write}\n"
+        )
+
+
+def _forecast(args: argparse.Namespace) -> None:
+    from quorum.config.compose import compose, input_path
+    from quorum.config.stages import generate_view, partition_view, runtime_view
+    from quorum.config.view import InputFile
+    from quorum.pipeline.budget import live_forecast
+    from quorum.pipeline.partition import plan_of_file
+
+    root = project_root()
+    settings = compose(root, changed_params(root, args.changes))
+    path = input_path(root, cast("dict[str, object]", settings["input"]))
+    relative = path.relative_to(root).as_posix()
+    plan = plan_of_file(root, partition_view(settings, InputFile(relative, "")))
+    found = live_forecast(plan, generate_view(settings), runtime_view(settings))
+    if args.json:
+        sys.stdout.write(json.dumps(found, indent=2, sort_keys=True) + "\n")
+        return
+    rows = cast("list[dict[str, object]]", found["rows"])
+    shown = [{key: value for key, value in row.items() if key != "source"} for row in rows]
+    _print_table(f"Forecast: {found['backend']} {found['model']}", _transposed(shown))
+    for row in rows:
+        sys.stdout.write(f"{row['module']}: seconds from {row['source']}\n")
+
+
+def _transposed(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    names = [key for key in rows[0] if key != "module"]
+    return [{"": name, **{str(row["module"]): row[name] for row in rows}} for name in names]
+
+
+def _print_table(title: str, rows: Sequence[Mapping[str, object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for index, name in enumerate(rows[0]):
+        table.add_column(name, justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*("-" if value is None else str(value) for value in row.values()))
+    Console(file=sys.stdout).print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""One prompt, straight to its attribution: the four stages in memory, on the same store."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import cast
+
+from quorum.attribution.snapshots import Snapshot
+from quorum.config.compose import Settings
+from quorum.config.stages import (
+    aggregate_view,
+    generate_view,
+    partition_view,
+    runtime_view,
+    score_view,
+)
+from quorum.config.view import InputFile
+from quorum.pipeline.aggregate import aggregate
+from quorum.pipeline.generate import generate, run_digest
+from quorum.pipeline.partition import make_plan
+from quorum.pipeline.score import score
+from quorum.runtime.ledger import UsageLedger
+from quorum.runtime.store import GenerationStore, store_path
+
+COMMAND_LINE = {
+    "name": "command line",
+    "title": "One prompt from the command line",
+    "licence": "not stated",
+    "attribution": "",
+    "citation": "",
+}
+
+
+def explain(snapshot: Snapshot, settings: Settings) -> dict[str, object]:
+    """The attribution object of one prompt, with scheduler metrics and timings beside it.
+
+    Args:
+        snapshot: The prompt.
+        settings: Checked settings; their input is not read.
+
+    Returns:
+        The object of ``attributions.jsonl`` plus ``scheduler`` (counts and tokens of this
+        execution) and ``timings`` (seconds by step).
+    """
+    settings = {**settings, "input": dict(COMMAND_LINE)}
+    marks = [time.perf_counter()]
+    plan = make_plan([snapshot], partition_view(settings, InputFile("command line", "")))
+    marks.append(time.perf_counter())
+    view = generate_view(settings)
+    path = store_path()
+    ledger = UsageLedger(Path(path).parent / "runs" / run_digest(plan, view))
+    with GenerationStore(path) as store:
+        generated = generate(plan, view, runtime_view(settings), store, ledger)
+    ledger.finish()
+    marks.append(time.perf_counter())
+    scored = score(plan, generated.rows, score_view(settings))
+    marks.append(time.perf_counter())
+    (attribution,) = aggregate(plan, scored, aggregate_view(settings), generated.identity)
+    marks.append(time.perf_counter())
+    steps = ("partition", "generate", "score", "aggregate")
+    timings = {
+        f"{step}_s": later - earlier
+        for step, earlier, later in zip(steps, marks, marks[1:], strict=False)
+    }
+    scheduler = {**asdict(generated.stats), "utilisation": generated.stats.utilisation}
+    return {**attribution, "scheduler": scheduler, "timings": cast("object", timings)}
