@@ -21,7 +21,7 @@ _WORD = rf"[[\p{{L}}\p{{N}}\p{{M}}_]--{_UNSPACED}--{_KATAKANA}]"
 # Inside a word: apostrophes, Hebrew geresh marks, joiners, soft hyphen; between digits: . and ,
 _INSIDE = rf"(?:['’\u05F3\u05F4\u200C\u200D\u00AD](?={_WORD})|(?<=\p{{Nd}})[.,](?=\p{{Nd}}))"
 _TOKEN = regex.compile(
-    r"[0-9#*]\uFE0F?\u20E3"  # keycap emoji
+    r"(?=[0-9#*]\uFE0F?\u20E3)\X"  # keycap emoji
     rf"|(?:{_KATAKANA}{_EXTEND}*)+"
     rf"|(?={_UNSPACED})\X"
     rf"|{_WORD}+(?:{_INSIDE}{_WORD}+)*{_EXTEND}*"
