@@ -44,10 +44,10 @@ def n_coalitions(n: int) -> int:
     return min(max(-(-(2**n) // 10), 2 * n + 2), 2**n)
 
 
-def test_default_prompts_have_8_to_11_players_and_need_at_most_412_requests():
+def test_default_prompts_have_8_to_10_players_and_need_at_most_259_requests():
     counts = n_players("default.jsonl")
-    assert sorted(counts.values()) == [8, 8, 9, 10, 11]
-    assert sum(map(n_coalitions, counts.values())) == 26 + 26 + 52 + 103 + 205
+    assert sorted(counts.values()) == [8, 8, 9, 9, 10]
+    assert sum(map(n_coalitions, counts.values())) == 26 + 26 + 52 + 52 + 103
 
 
 def test_gallery_prompts_are_of_many_kinds_and_stay_small():
