@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 import quorum
-from quorum.attribution.estimators.base import Estimate, Estimator
+from quorum.attribution.estimators.base import Estimator
 from quorum.attribution.faithfulness import curves
 from quorum.attribution.normalisers import Normaliser
 from quorum.config.view import AggregateView
@@ -81,15 +81,12 @@ def _attribution(
     view: AggregateView,
     run: Mapping[str, object],
 ) -> Attribution:
-    estimate = estimator.attribute(
-        scored.coalitions, scored.payoffs, planned.n_coalitions, planned.seed
-    )
-    values, reason = normaliser.normalise(estimate.values)
-    n_present = scored.coalitions.sum(axis=1)
-    base_value = float(scored.payoffs[np.argmin(n_present)])
-    grand_value = float(scored.payoffs[np.argmax(n_present)])
-    errors = None if estimate.standard_errors is None else estimate.standard_errors.tolist()
+    if scored.reason is None:
+        found = _estimated(planned, scored, estimator, normaliser)
+    else:
+        found = _undefined(planned, scored.reason)
     return {
+        **found,
         "snapshot": planned.id,
         "snapshot_digest": planned.snapshot.digest,
         "run_id": run["run_id"],
@@ -105,25 +102,58 @@ def _attribution(
         "n_coalitions": len(scored.payoffs),
         "n_requests": scored.n_requests,
         "budget_binding": planned.binding,
-        "values": None if values is None else values.tolist(),
-        "values_reason": reason or None,
-        "raw_values": estimate.values.tolist(),
-        "standard_errors": errors,
-        "standard_errors_reason": estimate.se_reason or None,
-        "base_value": base_value,
-        "grand_value": grand_value,
-        "efficiency_residual": float(estimate.values.sum()) - (grand_value - base_value),
         "base_generation": scored.base_generation,
         "empty_generation": scored.empty_generation,
         "base_finish_reason": scored.finish_reason,
         "players": player_dicts(planned.snapshot, planned.players),
         "messages": [{"role": m.role, "content": m.content} for m in planned.snapshot.messages],
         "protected_share": planned.protected_share,
-        "faithfulness": curves(scored.coalitions, scored.payoffs, estimate.values),
         "noise": _noise(scored),
-        "notes": _notes(planned, scored, estimate),
         "level": view.level,
         "manifest": _manifest(view, run),
+    }
+
+
+def _estimated(
+    planned: Planned, scored: Scored, estimator: Estimator, normaliser: Normaliser
+) -> Attribution:
+    estimate = estimator.attribute(
+        scored.coalitions, scored.payoffs, planned.n_coalitions, planned.seed
+    )
+    values, reason = normaliser.normalise(estimate.values)
+    n_present = scored.coalitions.sum(axis=1)
+    base_value = float(scored.payoffs[np.argmin(n_present)])
+    grand_value = float(scored.payoffs[np.argmax(n_present)])
+    errors = estimate.standard_errors
+    return {
+        "values": None if values is None else values.tolist(),
+        "values_reason": reason or None,
+        "raw_values": estimate.values.tolist(),
+        "standard_errors": None if errors is None else errors.tolist(),
+        "standard_errors_reason": estimate.se_reason or None,
+        "base_value": base_value,
+        "grand_value": grand_value,
+        "efficiency_residual": float(estimate.values.sum()) - (grand_value - base_value),
+        "faithfulness": curves(scored.coalitions, scored.payoffs, estimate.values),
+        "notes": [*estimate.notes, *_notes(planned, scored)],
+    }
+
+
+def _undefined(planned: Planned, reason: str) -> Attribution:
+    n = len(planned.players)
+    points = [{"k": k, "payoff": None} for k in range(n + 1)]
+    curve = {"points": points, "coverage": 0.0, "area": None, "reason": reason}
+    return {
+        "values": None,
+        "values_reason": reason,
+        "raw_values": None,
+        "standard_errors": None,
+        "standard_errors_reason": reason,
+        "base_value": None,
+        "grand_value": None,
+        "efficiency_residual": None,
+        "faithfulness": {"deletion": curve, "insertion": curve},
+        "notes": [reason],
     }
 
 
@@ -152,8 +182,12 @@ def _noise(scored: Scored) -> dict[str, object] | None:
     return None
 
 
-def _notes(planned: Planned, scored: Scored, estimate: Estimate) -> list[str]:
-    notes = list(estimate.notes)
+def _notes(planned: Planned, scored: Scored) -> list[str]:
+    notes = []
+    if planned.coarsened_from is not None:
+        notes.append(
+            f"{planned.coarsened_from} gave too many players: {planned.partitioner} instead"
+        )
     if planned.binding == "max_coalitions":
         notes.append("budget.max_coalitions limits the coalitions, not budget.fraction")
     if scored.finish_reason == "length":
@@ -183,9 +217,9 @@ def metric_records(attributions: Sequence[Attribution], settings: str) -> list[d
         records.append({**row, "coverage": 1.0, "reason": None, **more, "settings": settings})
 
     for source in attributions:
-        add("base_value", source, source["base_value"], "payoff")
-        add("grand_value", source, source["grand_value"], "payoff")
-        add("efficiency_residual", source, source["efficiency_residual"], "payoff")
+        for name in ("base_value", "grand_value", "efficiency_residual"):
+            why = source["values_reason"] if source[name] is None else None
+            add(name, source, source[name], "payoff", reason=why)
         errors = cast("list[float] | None", source["standard_errors"])
         mean_error = fmean(errors) if errors else None
         reason = None if errors else source["standard_errors_reason"]
@@ -204,21 +238,21 @@ def metric_records(attributions: Sequence[Attribution], settings: str) -> list[d
 
 
 def scalars(attributions: Sequence[Attribution]) -> dict[str, object]:
-    """What ``dvc exp show`` shows: at most eight numbers that the result rests on."""
+    """What ``dvc exp show`` shows: at most eight numbers that the result rests on.
 
-    def mean(name: str) -> float | None:
-        known = [cast("float", a[name]) for a in attributions if a[name] is not None]
-        return fmean(known) if known else None
-
-    errors = [e for a in attributions for e in cast("list[float]", a["standard_errors"] or [])]
-    spans = [cast("float", a["grand_value"]) - cast("float", a["base_value"]) for a in attributions]
+    Means are over the snapshots (standard errors: over all players) that have the number, null
+    where none has.
+    """
+    known = [a for a in attributions if a["raw_values"] is not None]
+    errors = [e for a in known for e in cast("list[float]", a["standard_errors"] or [])]
+    spans = [cast("float", a["grand_value"]) - cast("float", a["base_value"]) for a in known]
+    residuals = [abs(cast("float", a["efficiency_residual"])) for a in known]
     return {
         "n_snapshots": len(attributions),
         "n_coalitions": sum(cast("int", a["n_coalitions"]) for a in attributions),
-        "mean_payoff_span": fmean(spans),
+        "mean_payoff_span": fmean(spans) if spans else None,
         "mean_standard_error": fmean(errors) if errors else None,
-        "max_residual": max(abs(cast("float", a["efficiency_residual"])) for a in attributions),
-        "mean_base_value": mean("base_value"),
+        "max_residual": max(residuals, default=None),
     }
 
 

@@ -77,6 +77,7 @@ def make_plan(snapshots: Sequence[Snapshot], view: PartitionView) -> Plan:
                 snapshot=snapshot,
                 players=tuple(part.players),
                 partitioner=part.partitioner,
+                coarsened_from=part.coarsened_from,
                 protected_share=part.protected_share,
                 n_coalitions=budget.n_coalitions,
                 binding=budget.binding,

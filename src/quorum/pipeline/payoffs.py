@@ -41,6 +41,7 @@ class Scored:
         finish_reason: How the base generation ended.
         n_requests: Distinct requests that the payoffs rest on.
         noise: Payoffs of repeats of the whole prompt, where any were asked for.
+        reason: Why there are no payoffs; None where there are.
     """
 
     coalitions: npt.NDArray[np.bool_]
@@ -52,6 +53,7 @@ class Scored:
     finish_reason: str
     n_requests: int
     noise: FloatArray | None = None
+    reason: str | None = None
 
 
 def payoffs_of(planned: Planned, rows: Sequence[ReplyRow], value: Part, reference: str) -> Scored:
@@ -75,6 +77,8 @@ def payoffs_of(planned: Planned, rows: Sequence[ReplyRow], value: Part, referenc
         )
     target = planned.snapshot.target if reference == "target" else base.generation.text
     assert target is not None
+    if is_scoring and not target:
+        return _unscored(n, base, "the base generation is empty: it has no likelihood")
     used = [r for r in rows if r.generation.token_logprobs is not None] if is_scoring else texts
     samples = 1 + max(r.sample for r in used if r.coalition == 0)
     repeats = [r for r in used if r.coalition == grand]
@@ -102,6 +106,20 @@ def payoffs_of(planned: Planned, rows: Sequence[ReplyRow], value: Part, referenc
     )
 
 
+def _unscored(n: int, base: ReplyRow, reason: str) -> Scored:
+    return Scored(
+        coalitions=np.zeros((0, n), bool),
+        payoffs=np.zeros(0),
+        spreads=np.zeros(0),
+        n_samples=1,
+        base_generation=base.generation.text,
+        empty_generation=None,
+        finish_reason=base.generation.finish_reason,
+        n_requests=1,
+        reason=reason,
+    )
+
+
 def _reply(row: ReplyRow) -> Reply:
     return Reply(row.generation.text, row.generation.token_logprobs)
 
@@ -120,6 +138,7 @@ def write(scored: Mapping[str, Scored], facts: Mapping[str, object], folder: Pat
                 "finish_reason": s.finish_reason,
                 "n_requests": s.n_requests,
                 "noise": None if s.noise is None else s.noise.tolist(),
+                "reason": s.reason,
             }
             for snapshot_id, s in scored.items()
         ),
@@ -134,7 +153,7 @@ def read(folder: Path, plan: Plan) -> dict[str, Scored]:
         rows.setdefault(row["snapshot"], []).append(row)
     replies = {str(r["snapshot"]): r for r in artifacts.read_jsonl(folder / "replies.jsonl")}
     n_players = {p.id: len(p.players) for p in plan.snapshots}
-    return {k: _scored(rows[k], replies[k], n) for k, n in n_players.items()}
+    return {k: _scored(rows.get(k, []), replies[k], n) for k, n in n_players.items()}
 
 
 def _payoff_rows(snapshot_id: str, scored: Scored) -> list[dict[str, object]]:
@@ -164,10 +183,11 @@ def _scored(rows: list[dict[str, str]], reply: Mapping[str, object], n: int) -> 
         coalitions=from_hex([row["coalition"] for row in rows], n),
         payoffs=np.array([float(row["payoff"]) for row in rows]),
         spreads=np.array([float(row["sample_sd"] or "nan") for row in rows]),
-        n_samples=int(rows[0]["n_samples"]),
+        n_samples=int(rows[0]["n_samples"]) if rows else 1,
         base_generation=str(reply["base_generation"]),
         empty_generation=cast("str | None", reply["empty_generation"]),
         finish_reason=str(reply["finish_reason"]),
         n_requests=cast("int", reply["n_requests"]),
         noise=None if noise is None else np.array(noise),
+        reason=cast("str | None", reply["reason"]),
     )

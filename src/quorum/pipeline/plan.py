@@ -24,7 +24,8 @@ class Planned:
     Args:
         snapshot: The conversation.
         players: Spans that can be absent, in order of appearance.
-        partitioner: The partitioner that was used, after coarsening.
+        partitioner: The partitioner that was used.
+        coarsened_from: The one that gave too many players; None where it did not.
         protected_share: Share of the characters that are always present, 0 to 1.
         n_coalitions: The budget, ∅ and N included.
         binding: Which limit sets the budget.
@@ -36,6 +37,7 @@ class Planned:
     snapshot: Snapshot
     players: tuple[Span, ...]
     partitioner: str
+    coarsened_from: str | None
     protected_share: float
     n_coalitions: int
     binding: str
@@ -115,6 +117,7 @@ def _player_row(planned: Planned) -> dict[str, object]:
         "messages": [{"role": m.role, "content": m.content} for m in snapshot.messages],
         "target": snapshot.target,
         "partitioner": planned.partitioner,
+        "coarsened_from": planned.coarsened_from,
         "protected_share": planned.protected_share,
         "players": player_dicts(snapshot, planned.players),
     }
@@ -133,6 +136,7 @@ def _planned(player: Mapping[str, object], row: Mapping[str, object]) -> Planned
         snapshot=snapshot,
         players=tuple(Span(s["message"], s["start"], s["end"]) for s in spans),
         partitioner=str(player["partitioner"]),
+        coarsened_from=cast("str | None", player["coarsened_from"]),
         protected_share=cast("float", player["protected_share"]),
         n_coalitions=cast("int", row["n_coalitions"]),
         binding=str(row["binding"]),

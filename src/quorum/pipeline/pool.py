@@ -38,7 +38,6 @@ class Progressing:
     render: Renderer
     coalitions: list[int]
     waiting: int = 0
-    refined: bool = False
     rows: list[ReplyRow] = field(default_factory=list)
     base: str | None = None
 
@@ -47,8 +46,8 @@ class Pool:
     """The jobs of all snapshots: what is asked first, and what follows from an answer.
 
     Base generations come first for each snapshot. A value function that scores a given text asks
-    for it as soon as that snapshot's base generation is there; a second phase starts as soon as
-    that snapshot's first phase is complete: no snapshot waits for another one.
+    for it as soon as that snapshot's base generation is there; a further phase starts as soon as
+    that snapshot's last one is complete: no snapshot waits for another one.
     """
 
     def __init__(
@@ -79,10 +78,10 @@ class Pool:
         for index, state in enumerate(self.snapshots):
             grand = self._grand(index)
             if self._is_scoring:
-                state.waiting = 1
+                scores = self._scores(index) if self._reference(index) is not None else ()
+                state.waiting += 1
                 yield [self._job(Address(index, grand, 0, False))]
-                if self._reference(index) is not None:
-                    yield from self._scores(index)
+                yield from scores
                 continue
             addresses = list(self._addresses(index))
             state.waiting = len(addresses)
@@ -102,10 +101,10 @@ class Pool:
         state.waiting -= 1
         if self._is_scoring and not address.is_score:
             state.base = generation.text
-            return list(self._scores(address.snapshot)) if self._view.reference == "base" else []
-        if state.waiting == 0 and self._estimator is not None and not state.refined:
-            state.refined = True
-            return self._second_phase(address.snapshot)
+            if self._view.reference == "base":  # an empty text has no likelihood to ask for
+                return list(self._scores(address.snapshot)) if state.base else []
+        if state.waiting == 0 and self._estimator is not None:
+            return self._next_phase(address.snapshot)
         return []
 
     @property
@@ -137,13 +136,15 @@ class Pool:
         state.waiting += len(addresses)
         return self._runs(addresses, first=None)
 
-    def _second_phase(self, index: int) -> Iterable[Sequence[Job]]:
+    def _next_phase(self, index: int) -> Iterable[Sequence[Job]]:
+        """What the payoffs of a complete phase ask for; nothing where the estimator has enough."""
         state = self.snapshots[index]
         planned, view = state.planned, self._view
         assert self._estimator is not None
         assert view.value is not None
         n = len(planned.players)
-        scored = payoffs_of(planned, state.rows, view.value, view.reference or "base")
+        rows = sorted(state.rows, key=ReplyRow.order)  # they came in any order
+        scored = payoffs_of(planned, rows, view.value, view.reference or "base")
         new = self._estimator.refine(
             n, planned.n_coalitions, planned.seed, scored.coalitions, scored.payoffs
         )
