@@ -15,7 +15,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
@@ -65,6 +65,14 @@ class Scripted:
     Raises:
         SettingsError: A rule or a failure cannot be read.
     """
+
+    runtime_options: ClassVar[tuple[str, ...]] = (
+        "latency_s",
+        "lanes",
+        "fail",
+        "call_log",
+        "crash_after",
+    )
 
     model: str = "scripted"
     rules: tuple[Rule, ...] = ()

@@ -37,9 +37,9 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
     "estimator": {
         "exact": f"{_ATTRIBUTION}.estimators.exact:Exact",
-        "mc": f"{_ATTRIBUTION}.estimators.mc:MonteCarlo",
+        "mc": f"{_ATTRIBUTION}.estimators.mc:Mc",
         "complementary": f"{_ATTRIBUTION}.estimators.complementary:Complementary",
-        "neyman_cc": f"{_ATTRIBUTION}.estimators.neyman_cc:NeymanCC",
+        "neyman_cc": f"{_ATTRIBUTION}.estimators.neyman_cc:NeymanCc",
         "regression": f"{_ATTRIBUTION}.estimators.regression:Regression",
         "shapiq": f"{_ATTRIBUTION}.estimators.shapiq_adapter:Shapiq",
     },
@@ -141,4 +141,3 @@ def nearest(name: str, names: list[str]) -> str:
 @cache
 def _outside(family: str) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=f"quorum.{family}"))
-

@@ -103,7 +103,7 @@ def generate_view(settings: Settings) -> GenerateView:
     """Who answers and how; payoffs too, where a plan or a likelihood needs them."""
     generation = cast("dict[str, int]", settings["generation"])
     value = cast("Mapping[str, object]", settings["value"])
-    estimator = part_of(settings, "estimator")
+    estimator = part_of(settings, "estimator", _plan_fields(settings))
     needs = str(getattr(part_class("value", str(value["name"])), "needs", "text"))
     is_two_phase = bool(getattr(part_class("estimator", estimator.name), "two_phase", False))
     uses_reference = needs == "continuation" or is_two_phase
@@ -156,8 +156,17 @@ def aggregate_view(settings: Settings) -> AggregateView:
             settings_digest=settings_digest(settings),
             seed=cast("int", settings["seed"]),
         ),
-        resolved={key: settings[key] for key in sorted(settings) if key != "runtime"},
+        resolved=resolved(settings),
     )
+
+
+def resolved(settings: Settings) -> dict[str, object]:
+    """All settings but those that change no result: how a run is carried out."""
+    kept: dict[str, object] = {k: settings[k] for k in sorted(settings) if k != "runtime"}
+    backend = cast("Mapping[str, object]", settings["backend"])
+    runtime = class_options(part_class("backend", str(backend["name"])), "runtime_options")
+    kept["backend"] = {key: value for key, value in backend.items() if key not in runtime}
+    return kept
 
 
 def settings_digest(settings: Settings) -> str:
