@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 import quorum
-from quorum.errors import QuorumError, SettingsError
+from quorum.errors import InputError, QuorumError, SettingsError
 
 INTERRUPTED = 130
 
@@ -83,6 +83,10 @@ def _parser() -> argparse.ArgumentParser:
     forecast.add_argument("--json", action="store_true", help="print the forecast as JSON")
     _add_settings(forecast)
     forecast.set_defaults(command=_forecast)
+    for command in (explain, validate, forecast):  # --debug may stand after the command, too
+        command.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
     return parser
 
 
@@ -128,7 +132,9 @@ def changed_params(root: Path, changes: Sequence[str]) -> dict[str, object]:
         key, equals, text = change.lstrip("+").partition("=")
         if not equals or not key:
             raise SettingsError("-S", "a change reads KEY=VALUE", got=change)
-        group, _, inner = key.partition(".")
+        group, dot, inner = key.partition(".")
+        if not group or (dot and not inner):
+            raise SettingsError("-S", "a change reads KEY=VALUE", got=change)
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
@@ -163,15 +169,25 @@ def _explain(args: argparse.Namespace) -> None:
 
     root = project_root()
     settings = compose(root, changed_params(root, args.changes))
-    prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
-    if not prompt.strip():
-        raise SettingsError("PROMPT", "is empty", mend="Give the text of a prompt")
+    prompt = _prompt(args.prompt)
     messages = (Message("system", args.system),) if args.system else ()
     result = explain(Snapshot("prompt", (*messages, Message("user", prompt))), settings)
     if args.json:
         sys.stdout.write(json.dumps(result, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     else:
         print_attribution(result, sys.stdout)
+
+
+def _prompt(given: str) -> str:
+    """The prompt's text: as given, or from standard input where it is ``-``."""
+    try:
+        prompt = sys.stdin.read() if given == "-" else given
+        prompt.encode("utf-8")  # bytes of another encoding come as lone surrogates
+    except UnicodeError as error:
+        raise InputError("PROMPT", "is not UTF-8", mend="Give the text in UTF-8") from error
+    if not prompt.strip():
+        raise InputError("PROMPT", "is empty", mend="Give the text of a prompt")
+    return prompt
 
 
 def _validate(args: argparse.Namespace) -> None:

@@ -12,7 +12,8 @@ class QuorumError(Exception):
     Args:
         where: What the error is about: a setting (``budget.fraction``), a file and line, a part.
         what: What is wrong, as a clause without a full stop.
-        got: The offending value, shown with ``repr``; None leaves the clause out.
+        got: The offending value, shown with ``repr`` (true and false as in YAML); None
+            leaves the clause out.
         allowed: What would have been right, as text.
         mend: What the user can do, as a sentence without a full stop.
     """
@@ -92,5 +93,5 @@ class TransientBackendError(BackendError):
 
 
 def _shown(value: object, limit: int = 120) -> str:
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)  # as in YAML: true
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from quorum.config.families import nearest
+from quorum.config.families import nearest, option_fields, part_class
 from quorum.config.schema import GROUPS, LEAVES, JsonValue, Section, check
 from quorum.errors import SettingsError
 
@@ -40,14 +40,21 @@ def compose(root: Path, params: Mapping[str, object] | None = None) -> Settings:
     """
     if params is None:
         params = read_params(root / "params.yaml")
+    _refuse_references(params)
     choices, changes = _split(params)
     for group, choice in choices.items():
         _check_option(root, group, choice)
+    for path in sorted((root / "conf").rglob("*.yaml")):
+        where = path.relative_to(root).as_posix()
+        _refuse_secrets(where, re.sub(r"(?m)(^|\s)#.*", "", _read_text(path, where)))
     composed = _compose_with_hydra(root, choices)
-    _refuse_interpolated_secrets(composed)
+    _refuse_secrets("conf", str(OmegaConf.to_container(composed, resolve=False)))
     composed = _merge(composed, changes)
+    unset = sorted(OmegaConf.missing_keys(composed))
+    if unset:
+        raise SettingsError(unset[0], "must be given: conf/ leaves it open (???)")
     try:
-        plain = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+        plain = OmegaConf.to_container(composed, resolve=True)
     except OmegaConfBaseException as error:
         raise SettingsError("conf", _first_line(error)) from error
     settings = check(cast("dict[str, object]", plain))
@@ -58,21 +65,16 @@ def compose(root: Path, params: Mapping[str, object] | None = None) -> Settings:
 def read_params(path: Path) -> dict[str, object]:
     """What params.yaml says, with numbers as OmegaConf reads them (``1e-3`` is a number)."""
     try:
-        loaded = OmegaConf.load(path)
+        loaded = OmegaConf.create(_read_text(path, path.name) or "{}")
     except FileNotFoundError as error:
-        raise SettingsError(path.name, "is missing", mend=f"git checkout {path.name}") from error
-    except (YAMLError, OmegaConfBaseException) as error:
-        raise SettingsError(path.name, f"is not YAML ({_first_line(error)})") from error
-    if not isinstance(loaded, DictConfig):
-        raise SettingsError(path.name, "must be a group of key: value")
-    plain = OmegaConf.to_container(loaded, resolve=False)
-    text = str(plain)
-    if "${" in text:
         raise SettingsError(
-            path.name,
-            "must not hold ${…}: dvc exp run -S would replace it by its value",
-            mend="Write the value, or put the reference into conf/",
-        )
+            path.name, "is missing", mend=f"Run: git checkout {path.name}"
+        ) from error
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise SettingsError(path.name, f"is not YAML ({_yaml_problem(error)})") from error
+    if not isinstance(loaded, DictConfig):
+        raise SettingsError(path.name, "must hold key: value, one a line", got=[*loaded])
+    plain = OmegaConf.to_container(loaded, resolve=False)
     return {str(key): value for key, value in cast("dict[object, object]", plain).items()}
 
 
@@ -149,13 +151,15 @@ def _check_option(root: Path, group: str, choice: str) -> None:
 def _compose_with_hydra(root: Path, choices: Mapping[str, str]) -> DictConfig:
     conf = root / "conf"
     if not (conf / "config.yaml").is_file():
-        raise SettingsError("conf/config.yaml", "is missing", mend="git checkout conf")
+        raise SettingsError("conf/config.yaml", "is missing", mend="Run: git checkout conf")
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             overrides = [f"{group}={choice}" for group, choice in sorted(choices.items())]
             return hydra_compose("config", overrides=overrides)
-    except (HydraException, OmegaConfBaseException, YAMLError) as error:
+    except YAMLError as error:
+        raise SettingsError("conf", f"is not YAML ({_yaml_problem(error)})") from error
+    except (HydraException, OmegaConfBaseException) as error:
         raise SettingsError("conf", f"cannot be composed ({_first_line(error)})") from error
 
 
@@ -171,21 +175,42 @@ def _merge(composed: DictConfig, changes: Mapping[str, object]) -> DictConfig:
     return OmegaConf.create(plain)
 
 
-def _refuse_interpolated_secrets(composed: DictConfig) -> None:
-    text = str(OmegaConf.to_container(composed, resolve=False))
-    found = re.search(r"\$\{oc\.(env|decode)[^}]*\}?", text)
+def _refuse_references(params: Mapping[str, object]) -> None:
+    for key, value in params.items():
+        if "${" in str(value):
+            raise SettingsError(
+                f"params.yaml, {key}",
+                "must not hold ${…}: dvc exp run -S would replace it by its value",
+                mend="Write the value, or put the reference into conf/",
+            )
+
+
+def _refuse_secrets(where: str, text: str) -> None:
+    """Nothing in conf/ may fetch a value from elsewhere, or say what is to be called."""
+    found = re.search(r"\$\{[^}]*?(:|\$\{)[^}]*\}*", text)
     if found:
         raise SettingsError(
-            "conf",
+            where,
             f"{found.group(0)} would write a secret into files and git",
             mend="Settings name the environment variable that holds a key, never its value",
         )
     if "_target_" in text:
         raise SettingsError(
-            "conf",
+            where,
             "_target_ is not used here",
             mend="Parts are chosen by name; see docs/add-a-part.md",
         )
+
+
+def _read_text(path: Path, where: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            where,
+            f"is not UTF-8: byte 0x{error.object[error.start]:02x} at byte offset {error.start}",
+            mend="Save it as UTF-8",
+        ) from error
 
 
 def _cross_check(settings: Settings) -> None:
@@ -198,6 +223,8 @@ def _cross_check(settings: Settings) -> None:
             allowed="1 at temperature 0",
             mend="Set generation.temperature above 0, or use generation.noise_repeats",
         )
+    if settings["model"] is not None:
+        _check_model(str(settings["model"]), cast("Section", settings["backend"]))
     estimator = cast("dict[str, object]", settings["estimator"])
     budget = cast("dict[str, object]", settings["budget"])
     if estimator["name"] == "exact" and budget["calls_per_player"] is not None:
@@ -209,6 +236,27 @@ def _cross_check(settings: Settings) -> None:
         )
 
 
+def _check_model(model: str, section: Section) -> None:
+    part = part_class("backend", str(section["name"]))
+    fields = option_fields(part)
+    if "model" not in fields:
+        raise SettingsError(
+            "model", f"backend={section['name']} has none to choose", got=model, allowed="null"
+        )
+    options = {key: value for key, value in section.items() if key in fields}
+    part(**{**options, "model": model})  # it refuses a model that it does not know
+
+
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def _yaml_problem(error: BaseException) -> str:
+    """What a YAML reader complains about, and where."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return _first_line(error)
+    file = f"{Path(mark.name).name}, " if mark.name.endswith(".yaml") else ""
+    place = f"{file}line {mark.line + 1}, column {mark.column + 1}"
+    return f"{place}: {getattr(error, 'problem', None) or 'cannot be read'}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, cast
 
-from annotated_types import Ge, Gt, Interval, Le, Lt, MinLen
+from annotated_types import Ge, Gt, Interval, Le, Len, Lt, MinLen
 from pydantic import TypeAdapter, ValidationError
 
 from quorum.config.families import class_options, nearest, option_fields, part_class, part_names
@@ -140,6 +140,10 @@ def _check_section(
     optional: set[str] = set()
     if family is not None:
         name = section.get("name")
+        if name is None:
+            raise SettingsError(
+                f"{group}.name", "is missing", allowed=", ".join(part_names(family))
+            )
         if not isinstance(name, str) or name not in part_names(family):
             raise SettingsError(
                 group,
@@ -149,6 +153,7 @@ def _check_section(
                 mend=nearest(str(name), part_names(family)),
             )
         part = part_class(family, name)
+        _check_estimand(group, name, part, section)
         hints = typing.get_type_hints(part, include_extras=True)
         fields = option_fields(part)
         annotations |= {key: hints[key] for key in fields} | {"name": str}
@@ -179,15 +184,21 @@ def _check_part(group: str, part: type, options: Section) -> None:
         missing = [k for k in option_fields(part) if k not in options and f"'{k}'" in str(error)]
         where = f"{group}.{missing[0]}" if missing else group
         raise SettingsError(where, "is missing" if missing else str(error)) from error
+    check_ready = getattr(made, "check_ready", None)
+    if check_ready is not None:
+        check_ready()
+
+
+def _check_estimand(group: str, name: str, part: type, section: Mapping[str, object]) -> None:
     estimands = class_options(part, "estimands")
-    estimand = getattr(made, "estimand", None)
-    if estimands and estimand not in estimands:
+    estimand = section.get("estimand")
+    if isinstance(estimand, str) and estimands and estimand not in estimands:
         raise SettingsError(
             f"{group}.estimand",
-            f"{options.get('name', group)} cannot compute it",
+            f"{name} does not compute it",
             got=estimand,
             allowed=" | ".join(estimands),
-            mend="Choose another estimator",
+            mend=nearest(estimand, list(estimands)) or "Choose another estimator",
         )
 
 
@@ -199,11 +210,10 @@ def check_value(where: str, annotation: object, value: object) -> JsonValue:
     """
     adapter: TypeAdapter[object] = TypeAdapter(cast("type", annotation))
     try:
-        text = json.dumps(value, allow_nan=False)
+        text = json.dumps(_canonical_number(value), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise SettingsError(
-            where, "must be a plain value", got=value, allowed=describe(annotation)
-        ) from error
+        what = "must be finite" if isinstance(error, ValueError) else "must be a plain value"
+        raise SettingsError(where, what, got=value, allowed=describe(annotation)) from error
     try:
         checked = adapter.validate_json(text, strict=True)
     except ValidationError as error:
@@ -216,6 +226,11 @@ def check_value(where: str, annotation: object, value: object) -> JsonValue:
         ) from error
     plain: JsonValue = adapter.dump_python(checked, mode="json")
     return plain
+
+
+def _canonical_number(value: object) -> object:
+    """A whole number as int: 1, 1.0 and 1e0 are one value."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _literal_mend(annotation: object, value: object) -> str:
@@ -245,12 +260,19 @@ def describe(annotation: object) -> str:
         return " | ".join(str(a) for a in args)
     if origin in (typing.Union, types.UnionType):
         return ", or ".join(describe(a) for a in args)
-    if origin in (tuple, list):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"a group of key: value, each value {describe(args[1])}"
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        inner = typing.get_origin(args[0])
+        if isinstance(inner, type) and issubclass(inner, Mapping):
+            return "a list of groups of key: value"
         return f"a list of {describe(args[0])}"
-    return "a group of key: value" if origin is not None else "a value"
+    return "a value"
 
 
 def _limits(meta: object) -> list[str]:
+    if isinstance(meta, Len) and (meta.min_length, meta.max_length) == (1, 1):
+        return ["of one character"]
     if isinstance(meta, MinLen):
         return ["(not empty)"]
     signs = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))

@@ -172,7 +172,9 @@ def resolved(settings: Settings) -> dict[str, object]:
 def settings_digest(settings: Settings) -> str:
     """SHA-256 over the settings that can change a result."""
     kept: dict[str, object] = {k: v for k, v in settings.items() if k not in NO_RESULT}
-    kept["backend"] = dict(backend_part(settings).options)
+    backend = backend_part(settings)
+    kept["backend"] = {"name": backend.name, **backend.options}
+    kept.pop("model")  # it stands in the backend's options
     return digest(kept)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -46,6 +47,14 @@ class EmbeddingCosine:
         """
         return _similarities(replies, reference, self.embedder, _cosines)
 
+    def check_ready(self) -> None:
+        """Refuses an embedder that cannot be used, before anything is paid for.
+
+        Raises:
+            SettingsError: It cannot be found, or its package is not installed.
+        """
+        check_embedder(self.embedder)
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingEuclidean:
@@ -68,6 +77,14 @@ class EmbeddingEuclidean:
             SettingsError: The embedder cannot be found or gives no finite (m, d) array.
         """
         return _similarities(replies, reference, self.embedder, _inverse_distances)
+
+    def check_ready(self) -> None:
+        """Refuses an embedder that cannot be used, before anything is paid for.
+
+        Raises:
+            SettingsError: It cannot be found, or its package is not installed.
+        """
+        check_embedder(self.embedder)
 
 
 def _similarities(
@@ -111,6 +128,18 @@ def _embed(name: str, texts: list[str]) -> FloatArray:
             allowed=f"({len(texts)}, d)",
         )
     return vectors
+
+
+def check_embedder(name: str) -> None:
+    """Refuses an embedder that cannot be used; loads no model.
+
+    Raises:
+        MissingExtraError: It needs a package that is not installed.
+        SettingsError: There is none of this name.
+    """
+    find_embedder(name)
+    if name == "wordllama" and importlib.util.find_spec(name) is None:
+        raise _no_wordllama()
 
 
 def find_embedder(name: str) -> Embedder:
@@ -159,16 +188,20 @@ def wordllama(texts: list[str]) -> FloatArray:
     return np.asarray(_wordllama()(texts), dtype=np.float64)
 
 
+def _no_wordllama() -> MissingExtraError:
+    return MissingExtraError(
+        "value.embedder",
+        "wordllama is not installed",
+        mend="Run: pip install 'quorum[embedding]', or choose char_ngrams",
+    )
+
+
 @cache
 def _wordllama() -> Embedder:
     try:
         import wordllama as package
     except ImportError as error:
-        raise MissingExtraError(
-            "value.embedder",
-            "wordllama is not installed",
-            mend="Run: pip install 'quorum[embedding]', or choose char_ngrams",
-        ) from error
+        raise _no_wordllama() from error
     # Without this folder it would look for its tokenizer elsewhere and then go to the network.
     folder = Path(package.__file__).parent
     model = package.WordLlama.load(cache_dir=folder, disable_download=True)
