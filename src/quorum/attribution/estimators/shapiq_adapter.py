@@ -158,8 +158,12 @@ class Shapiq:
         """A fresh, seeded instance of the class."""
         kind = _load(self.approximator)
         known = inspect.signature(kind).parameters
-        fixed: dict[str, Option] = {"index": INDEX[self.estimand], "max_order": 1}
-        given = {name: value for name, value in fixed.items() if name in known}
+        given: dict[str, Option] = {}
+        if "index" in known:
+            given["index"] = INDEX[self.estimand]
+        order = known.get("max_order")
+        if order is not None and ("index" in known or order.default is order.empty):
+            given["max_order"] = 1  # elsewhere it is the degree of a fit, not of the answer
         unknown = sorted(set(self.options) - set(known))
         if unknown and not any(p.kind is p.VAR_KEYWORD for p in known.values()):
             raise SettingsError(
