@@ -162,7 +162,7 @@ def test_shapley_values_add_up_to_the_span(project, estimator):
     project.run()
     for found in project.attributions().values():
         span = found["grand_value"] - found["base_value"]
-        scale = max(1.0, max(abs(v) for v in found["raw_values"]))
+        scale = max(1.0, *(abs(v) for v in found["raw_values"]))
         assert abs(sum(found["raw_values"]) - span) <= 1e-9 * scale
         assert abs(found["efficiency_residual"]) <= 1e-9 * scale
 
