@@ -1,7 +1,8 @@
 """Stage ``aggregate``: payoffs become values with standard errors, tables, plots and pages.
 
-Writes ``attributions.jsonl``, ``attributions.csv`` and the pages into the result; metrics and
-plots into data/report; the run's record (run.json, config.resolved.yaml) into the log.
+Writes ``attributions.jsonl``, ``attributions.csv``, ``metrics.csv`` and the pages into the
+result; metrics and plots into data/report; the run's record (run.json, config.resolved.yaml) into
+the log.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def run(root: Path) -> None:
     facts = {**run_facts(plan, view, model), "n_requests": n_requests}
     for name, text in pages.attribution_pages(attributions, facts).items():
         artifacts.write_text(result / name, text)
-    _write_report(attributions, plan, view, n_requests, root / artifacts.REPORT)
+    _write_report(attributions, plan, view, n_requests, root)
     _write_log(
         plan, view, model, attributions, artifacts.fresh_folder(root / artifacts.AGGREGATE_LOG)
     )
@@ -261,8 +262,9 @@ def _write_report(
     plan: Plan,
     view: AggregateView,
     n_requests: int,
-    folder: Path,
+    root: Path,
 ) -> None:
+    folder = root / artifacts.REPORT
     records = metric_records(attributions, view.manifest.settings_digest[:12])
     metrics = {
         "run": {"settings": view.manifest.settings_digest[:12]},
@@ -274,7 +276,9 @@ def _write_report(
         "records": records,
     }
     artifacts.write_text(folder / "metrics.json", artifacts.json_text(metrics))
-    artifacts.write_text(folder / "metrics.csv", artifacts.csv_text(METRIC_COLUMNS, records))
+    # beside the tables: DVC would read a CSV file among its metrics as YAML
+    table = artifacts.csv_text(METRIC_COLUMNS, records)
+    artifacts.write_text(root / artifacts.AGGREGATE / "metrics.csv", table)
     plot_folder = artifacts.fresh_folder(folder / "plots")
     rows = {"values": plots.value_rows(attributions), "curves": plots.curve_rows(attributions)}
     columns = {"values": plots.VALUE_COLUMNS, "curves": plots.CURVE_COLUMNS}
