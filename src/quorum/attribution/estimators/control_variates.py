@@ -19,6 +19,7 @@ from quorum.attribution.estimators.base import Estimand, Estimate
 from quorum.attribution.estimators.design import class_capacity, class_rates
 from quorum.attribution.estimators.gp import FitFailedError, GpFit, fit_gp
 from quorum.attribution.estimators.pairs import Pairs, exact_estimate, stratified_mean
+from quorum.attribution.estimators.threads import one_thread
 
 ControlVariate = Literal["none", "linear", "gp"]
 
@@ -139,7 +140,7 @@ def _sandwich(pairs: Pairs, influence: FloatArray) -> FloatArray | None:
 
     Widened by (t/z)² of the 95th percentile for as many degrees of freedom as there are pairs in
     those classes but one, so that normal intervals stay honest with few pairs. None where fewer
-    than two pairs come from classes that are not enumerated whole.
+    than two pairs come from classes that are not enumerated whole, or there are fewer than n.
     """
     n = pairs.n
     small = np.minimum(pairs.sizes, n - pairs.sizes)
@@ -156,7 +157,7 @@ def _sandwich(pairs: Pairs, influence: FloatArray) -> FloatArray | None:
             out += open_share * len(rows) / (len(rows) - 1) * (centred**2).sum(axis=0)
         else:
             out += open_share * (rows**2).sum(axis=0)
-    if n_open < 2:
+    if n_open < 2 or len(pairs.odd) < n:
         return None
     return out * float(student_t.ppf(0.95, n_open - 1) / norm.ppf(0.95)) ** 2
 
@@ -171,14 +172,15 @@ def attribute_pairs(
     if pairs.table is not None:
         return exact_estimate(pairs.table, estimand)
     notes = unpaired_note(pairs)
-    if control_variate == "none":
-        return _plain(pairs, estimand, notes)
-    if control_variate == "gp":
-        try:
-            return _with_gp(pairs, estimand, seed, notes)
-        except FitFailedError as failure:
-            notes = (*notes, f"control variate linear instead of gp: {failure}")
-    return _with_linear(pairs, estimand, notes)
+    with one_thread():
+        if control_variate == "none":
+            return _plain(pairs, estimand, notes)
+        if control_variate == "gp":
+            try:
+                return _with_gp(pairs, estimand, seed, notes)
+            except FitFailedError as failure:
+                notes = (*notes, f"control variate linear instead of gp: {failure}")
+        return _with_linear(pairs, estimand, notes)
 
 
 def leave_one_out(pairs: Pairs, control_variate: ControlVariate, seed: int) -> FloatArray:
@@ -218,7 +220,7 @@ def _with_linear(pairs: Pairs, estimand: Estimand, notes: tuple[str, ...]) -> Es
     rest = stratified_mean(pairs.sides, fit.residuals, 0.0, estimand, residual=True)
     spread = stratified_mean(pairs.sides, fit.leave_one_out, 0.0, estimand, residual=True)
     values = shifted(fit.values + rest.values, pairs.total, estimand)
-    if spread.variances is None:
+    if spread.variances is None or not fit.is_determined:
         return Estimate(values, None, NO_SPREAD, notes)
     return Estimate(values, np.sqrt(spread.variances), notes=notes)
 

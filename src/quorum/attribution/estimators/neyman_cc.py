@@ -26,6 +26,7 @@ from quorum.attribution.estimators.design import (
     paired_plan,
 )
 from quorum.attribution.estimators.pairs import Pairs, read_pairs, strata
+from quorum.attribution.estimators.threads import one_thread
 
 PRIOR_PAIRS = 5.0  # a size's variance counts as if so many pairs had shown the average one
 
@@ -72,7 +73,8 @@ class NeymanCc:
         if _is_small(n, budget) or n_pairs == (1 << (n - 1)) - 1:
             return paired_plan(n, n_pairs, seed)[2 + 2 * n_pilot :]
         counts = np.bincount(class_sequence(n, n_pilot, seed), minlength=n // 2 + 1)[1:]
-        masses = class_masses(read_pairs(coalitions, payoffs), self.control_variate, seed)
+        with one_thread():
+            masses = class_masses(read_pairs(coalitions, payoffs), self.control_variate, seed)
         extra = allocate(masses, counts, [class_capacity(n, s) for s in class_sizes(n)], n_pairs)
         sides = [
             draw_class(n, size, int(start), int(start + more), seed)

@@ -10,6 +10,7 @@ import numpy as np
 from quorum.attribution.coalitions import BoolArray, FloatArray
 from quorum.attribution.estimators.base import Estimand, Estimate, check_estimand
 from quorum.attribution.estimators.control_variates import (
+    NO_SPREAD,
     fit_linear,
     shifted,
     underdetermined_note,
@@ -17,8 +18,7 @@ from quorum.attribution.estimators.control_variates import (
 )
 from quorum.attribution.estimators.design import n_pairs_for, paired_plan
 from quorum.attribution.estimators.pairs import exact_estimate, read_pairs
-
-NO_CLASS = "only size classes that are enumerated whole were asked for, so no spread was observed"
+from quorum.attribution.estimators.threads import one_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,12 @@ class Regression:
         pairs = read_pairs(coalitions, payoffs)
         if pairs.table is not None:
             return exact_estimate(pairs.table, self.estimand)
-        fit = fit_linear(pairs, self.estimand)
+        with one_thread():
+            fit = fit_linear(pairs, self.estimand)
         notes = unpaired_note(pairs)
         if not fit.is_determined:
             notes = (*notes, underdetermined_note(pairs))
         values = shifted(fit.values, pairs.total, self.estimand)
         if fit.variances is None:
-            return Estimate(values, None, NO_CLASS, notes)
+            return Estimate(values, None, NO_SPREAD, notes)
         return Estimate(values, np.sqrt(fit.variances), notes=notes)
