@@ -64,7 +64,7 @@ def imports(path: Path) -> frozenset[Path]:
 def module_path(name: str) -> Path | None:
     """The file of a module of the project; none for a package that holds but a docstring."""
     base = Path("src", *name.split("."))
-    if name.split(".")[0] != "quorum":
+    if name.split(".", maxsplit=1)[0] != "quorum":
         return None
     if (PROJECT / base.with_suffix(".py")).is_file():
         return base.with_suffix(".py")
@@ -202,7 +202,7 @@ def test_gitignore_rules_stand_by_hand_so_that_dvc_writes_none():
     ]
     for path in paths:
         assert subprocess.run(["git", "check-ignore", "-q", path], cwd=PROJECT).returncode == 0
-    assert not [p for p in (PROJECT / "data").rglob(".gitignore")]
+    assert not list((PROJECT / "data").rglob(".gitignore"))
 
 
 def test_dvc_neither_calls_home_nor_stages_by_itself():
