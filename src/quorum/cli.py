@@ -121,11 +121,9 @@ def changed_params(root: Path, changes: Sequence[str]) -> dict[str, object]:
     """params.yaml with changes of the form ``key=value`` or ``group.key=value``.
 
     Raises:
-        SettingsError: A change has no ``=``.
+        SettingsError: A change has no ``=``, or its value is not YAML.
     """
-    import yaml
-
-    from quorum.config.compose import read_params
+    from quorum.config.compose import read_params, read_value
 
     params = read_params(root / "params.yaml")
     for change in changes:
@@ -135,12 +133,7 @@ def changed_params(root: Path, changes: Sequence[str]) -> dict[str, object]:
         group, dot, inner = key.partition(".")
         if not group or (dot and not inner):
             raise SettingsError("-S", "a change reads KEY=VALUE", got=change)
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise SettingsError("-S", "the value is not YAML", got=change) from error
-        if isinstance(value, str):
-            value = _number(value)
+        value = read_value(text)
         if not inner:
             params[group] = value
             continue
@@ -150,14 +143,6 @@ def changed_params(root: Path, changes: Sequence[str]) -> dict[str, object]:
         )
         params[group] = {**section, inner: value}
     return params
-
-
-def _number(text: str) -> object:
-    """``1e-3`` is a number for OmegaConf and DVC, a text for YAML 1.1."""
-    try:
-        return float(text) if "e" in text.lower() else text
-    except ValueError:
-        return text
 
 
 def _explain(args: argparse.Namespace) -> None:
@@ -194,7 +179,8 @@ def _validate(args: argparse.Namespace) -> None:
     from quorum.pipeline.validate import check_file, write_input
 
     checked = check_file(args.file)
-    _print_table(f"{len(checked.snapshots)} snapshots", checked.rows)
+    n = len(checked.snapshots)
+    _print_table(f"{n} snapshot{'s' if n > 1 else ''}", checked.rows)
     if args.write:
         names = ("title", "licence", "attribution", "citation")
         facts = {name: getattr(args, name) for name in names}

@@ -6,6 +6,12 @@ The line reads ``where: what is wrong, got X; allowed Y. what to do``.
 from __future__ import annotations
 
 
+class Bare(str):
+    """A value that is shown without quotes, such as ``null``."""
+
+    __slots__ = ()
+
+
 class QuorumError(Exception):
     """An error with an address and a mend.
 
@@ -93,5 +99,7 @@ class TransientBackendError(BackendError):
 
 
 def _shown(value: object, limit: int = 120) -> str:
+    if isinstance(value, Bare):
+        return str(value)
     text = str(value).lower() if isinstance(value, bool) else repr(value)  # as in YAML: true
     return text if len(text) <= limit else text[: limit - 1] + "…"

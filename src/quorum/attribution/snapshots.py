@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from quorum.digests import digest
-from quorum.errors import InputError
+from quorum.errors import Bare, InputError
 from quorum.records import Message
 
 T = TypeVar("T")
@@ -206,7 +206,7 @@ def _message(value: object, index: int, where: str) -> Message:
             raise InputError(where, f"the key {key!r} of {what} is missing")
     role = row["role"]
     if not isinstance(role, str) or role not in ROLES:
-        raise InputError(where, f"unknown role of {what}", got=role, allowed=", ".join(ROLES))
+        raise InputError(where, f"unknown role of {what}", got=_got(role), allowed=", ".join(ROLES))
     return Message(role, _text(row["content"], f"{what}.content", where))
 
 
@@ -342,7 +342,7 @@ def _typed(value: object, kind: type[T], where: str, what: str, allowed: str) ->
 
 
 def _got(value: object) -> object:
-    return "nothing" if value is None else value
+    return Bare("null") if value is None else value
 
 
 def _text(value: object, what: str, where: str) -> str:

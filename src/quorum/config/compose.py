@@ -17,7 +17,7 @@ from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
 from quorum.config.families import nearest, option_fields, part_class
@@ -50,13 +50,13 @@ def compose(root: Path, params: Mapping[str, object] | None = None) -> Settings:
     composed = _compose_with_hydra(root, choices)
     _refuse_secrets("conf", str(OmegaConf.to_container(composed, resolve=False)))
     composed = _merge(composed, changes)
-    unset = sorted(OmegaConf.missing_keys(composed))
-    if unset:
-        raise SettingsError(unset[0], "must be given: conf/ leaves it open (???)")
     try:
-        plain = OmegaConf.to_container(composed, resolve=True)
+        plain = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        where = str(error.full_key)
+        raise SettingsError(where, "must be given: conf/ leaves it open (???)") from error
     except OmegaConfBaseException as error:
-        raise SettingsError("conf", _first_line(error)) from error
+        raise SettingsError(str(error.full_key or "conf"), _first_line(error)) from error
     settings = check(cast("dict[str, object]", plain))
     _cross_check(settings)
     return settings
@@ -76,6 +76,22 @@ def read_params(path: Path) -> dict[str, object]:
         raise SettingsError(path.name, "must hold key: value, one a line", got=[*loaded])
     plain = OmegaConf.to_container(loaded, resolve=False)
     return {str(key): value for key, value in cast("dict[object, object]", plain).items()}
+
+
+def read_value(text: str) -> object:
+    """A value as it would be read from params.yaml.
+
+    Raises:
+        SettingsError: It is not YAML, or more than one value.
+    """
+    try:
+        read = OmegaConf.create(f"value: {text}")
+        plain = cast("dict[str, object]", OmegaConf.to_container(read, resolve=False))
+    except (YAMLError, OmegaConfBaseException) as error:
+        raise SettingsError("-S", "the value is not YAML", got=text) from error
+    if set(plain) != {"value"}:
+        raise SettingsError("-S", "is more than one value", got=text)
+    return plain["value"]
 
 
 def input_path(root: Path, section: Mapping[str, object]) -> Path:
@@ -179,7 +195,7 @@ def _refuse_references(params: Mapping[str, object]) -> None:
     for key, value in params.items():
         if "${" in str(value):
             raise SettingsError(
-                f"params.yaml, {key}",
+                key,
                 "must not hold ${…}: dvc exp run -S would replace it by its value",
                 mend="Write the value, or put the reference into conf/",
             )

@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Interval, Le, Len, Lt, MinLen
 from pydantic import TypeAdapter, ValidationError
 
 from quorum.config.families import class_options, nearest, option_fields, part_class, part_names
-from quorum.errors import SettingsError
+from quorum.errors import Bare, SettingsError
 from quorum.runtime.options import RuntimeOptions
 
 
@@ -177,6 +177,27 @@ def _check_section(
     return out
 
 
+def check_options(where: str, part: type, options: Mapping[str, object]) -> Section:
+    """A part's options in their canonical form; for options that stand outside the settings.
+
+    Raises:
+        SettingsError: One is unknown, missing or wrong.
+    """
+    hints = typing.get_type_hints(part, include_extras=True)
+    fields = option_fields(part)
+    for key in options:
+        if key not in fields:
+            raise SettingsError(
+                f"{where}.{key}",
+                "unknown option",
+                allowed=", ".join(fields) or "none",
+                mend=nearest(key, list(fields)),
+            )
+    out = {key: check_value(f"{where}.{key}", hints[key], options[key]) for key in options}
+    _check_part(where, part, out)
+    return out
+
+
 def _check_part(group: str, part: type, options: Section) -> None:
     try:
         made = part(**options)
@@ -220,7 +241,7 @@ def check_value(where: str, annotation: object, value: object) -> JsonValue:
         raise SettingsError(
             where,
             "wrong value",
-            got=value if value is not None else "null",
+            got=value if value is not None else Bare("null"),
             allowed=describe(annotation),
             mend=_literal_mend(annotation, value),
         ) from error
@@ -248,6 +269,9 @@ _PLAIN = {
 }
 
 
+_PLURAL = {int: "whole numbers", float: "numbers", str: "texts"}
+
+
 def describe(annotation: object) -> str:
     """What an annotation allows, in words: ``a number > 0 and <= 1``, ``a | b``."""
     if isinstance(annotation, type) and annotation in _PLAIN:
@@ -266,7 +290,7 @@ def describe(annotation: object) -> str:
         inner = typing.get_origin(args[0])
         if isinstance(inner, type) and issubclass(inner, Mapping):
             return "a list of groups of key: value"
-        return f"a list of {describe(args[0])}"
+        return f"a list of {_PLURAL.get(args[0]) or describe(args[0])}"
     return "a value"
 
 

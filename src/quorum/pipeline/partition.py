@@ -13,10 +13,10 @@ from quorum.attribution.coalitions import BoolArray, budget_for, to_hex
 from quorum.attribution.estimators.base import Estimator
 from quorum.attribution.partitioners import Overflow, Partitioner, partition_all
 from quorum.attribution.snapshots import Snapshot, read_snapshots
-from quorum.config.families import make, nearest, option_fields, part_class
+from quorum.config.families import make, option_fields, part_class
 from quorum.config.view import PartitionView
 from quorum.digests import digest
-from quorum.errors import InputError
+from quorum.errors import InputError, SettingsError
 from quorum.pipeline import artifacts
 from quorum.pipeline.plan import Plan, Planned, write
 from quorum.records import Message
@@ -45,6 +45,7 @@ def make_plan(snapshots: Sequence[Snapshot], view: PartitionView) -> Plan:
     Raises:
         InputError: A snapshot has no player, or more than ``max_players``.
     """
+    check_own_partitions(snapshots)
     chosen = {"name": view.partitioner.name, **view.partitioner.options}
     parts = partition_all(
         snapshots,
@@ -52,7 +53,7 @@ def make_plan(snapshots: Sequence[Snapshot], view: PartitionView) -> Plan:
         view.roles,
         view.max_players,
         cast("Overflow", view.overflow),
-        _make_partitioner,
+        make_partitioner,
     )
     estimator = cast("Estimator", view.estimator.make())
     policy = cast("AbsencePolicy", view.absence.make())
@@ -87,23 +88,45 @@ def make_plan(snapshots: Sequence[Snapshot], view: PartitionView) -> Plan:
             )
         )
     if not planned:
-        raise InputError(view.input.path, "every snapshot was skipped", mend="Raise max_players")
+        raise InputError(
+            view.input.path, "every snapshot was skipped", mend="Raise partition.max_players"
+        )
     return Plan(tuple(planned), skipped)
 
 
-def _make_partitioner(spec: Mapping[str, object]) -> Partitioner:
-    """The partitioner of a specification; a snapshot may carry its own."""
-    options = {key: value for key, value in spec.items() if key != "name"}
-    known = option_fields(part_class("partition", str(spec["name"])))
-    for key in options:
-        if key not in known:
+def check_own_partitions(snapshots: Sequence[Snapshot]) -> None:
+    """Refuses a snapshot's own partition that cannot be made.
+
+    Raises:
+        InputError: It names the snapshot.
+    """
+    for snapshot in snapshots:
+        if snapshot.partition is None:
+            continue
+        try:
+            make_partitioner(snapshot.partition)
+        except SettingsError as error:
             raise InputError(
-                f"partition {spec['name']}",
-                "unknown option of a snapshot's own partition",
-                got=key,
-                allowed=", ".join(known) or "none",
-                mend=nearest(key, list(known)),
-            )
+                f"snapshot {snapshot.id!r}, {error.where}",
+                error.what,
+                got=error.got,
+                allowed=error.allowed,
+                mend=error.mend,
+            ) from error
+
+
+def make_partitioner(spec: Mapping[str, object]) -> Partitioner:
+    """The partitioner of a specification; a snapshot may carry its own.
+
+    Raises:
+        SettingsError: There is none of this name, or an option is unknown, missing or wrong.
+    """
+    part = part_class("partition", str(spec["name"]))
+    options = {key: value for key, value in spec.items() if key not in {"name", "roles"}}
+    if options or option_fields(part):
+        from quorum.config.schema import check_options
+
+        options = dict(check_options("partition", part, options))
     return cast("Partitioner", make("partition", str(spec["name"]), options))
 
 

@@ -15,6 +15,7 @@ from quorum.attribution.partitioners import Partitioner
 from quorum.attribution.snapshots import Snapshot, read_snapshots
 from quorum.config.families import FAMILIES, make, option_fields, part_class
 from quorum.errors import InputError, SettingsError
+from quorum.pipeline.partition import check_own_partitions
 
 ROLES = ("user",)
 
@@ -38,6 +39,7 @@ def check_file(path: Path) -> Checked:
     except OSError as error:
         raise InputError(str(path), f"cannot be read ({error.strerror})") from error
     snapshots = tuple(read_snapshots(content, path.name))
+    check_own_partitions(snapshots)
     names = [n for n in FAMILIES["partition"] if not option_fields(part_class("partition", n))]
     parts = {
         name: cast("Partitioner", make("partition", name, {})) for name in names if name != "spans"

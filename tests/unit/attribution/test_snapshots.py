@@ -112,7 +112,7 @@ def test_digest_is_over_roles_and_texts_alone():
             ["unknown key in messages[0]", "Did you mean 'content'?"],
         ),
         (line(" \t "), ["messages[0].content is blank"]),
-        (line(None), ["messages[0].content is of the wrong type, got 'nothing'"]),
+        (line(None), ["messages[0].content is of the wrong type, got null"]),
         (line(7), ["messages[0].content is of the wrong type, got 7"]),
         (line(id=7), ["id is of the wrong type, got 7"]),
         (line(id=" "), ["id is blank"]),
