@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
 from quorum.attribution.coalitions import all_coalitions
 
 Table = NDArray[np.float64]

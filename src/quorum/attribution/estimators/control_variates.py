@@ -11,14 +11,17 @@ from typing import Literal
 
 import numpy as np
 import scipy.linalg as sla
-from scipy.stats import norm
-from scipy.stats import t as student_t
 
 from quorum.attribution.coalitions import FloatArray
 from quorum.attribution.estimators.base import Estimand, Estimate
 from quorum.attribution.estimators.design import class_capacity, class_rates
 from quorum.attribution.estimators.gp import FitFailedError, GpFit, fit_gp
-from quorum.attribution.estimators.pairs import Pairs, exact_estimate, stratified_mean
+from quorum.attribution.estimators.pairs import (
+    Pairs,
+    exact_estimate,
+    stratified_mean,
+    student_factor,
+)
 from quorum.attribution.estimators.threads import one_thread
 
 ControlVariate = Literal["none", "linear", "gp"]
@@ -138,9 +141,8 @@ def _solve(design: FloatArray, goal: FloatArray) -> tuple[FloatArray, FloatArray
 def _sandwich(pairs: Pairs, influence: FloatArray) -> FloatArray | None:
     """Σ over classes of the spread of influences, with the finite-population factor.
 
-    Widened by (t/z)² of the 95th percentile for as many degrees of freedom as there are pairs in
-    those classes but one, so that normal intervals stay honest with few pairs. None where fewer
-    than two pairs come from classes that are not enumerated whole, or there are fewer than n.
+    Widened for as many degrees of freedom as there are pairs in those classes but one. None where
+    fewer than two pairs come from classes that are not enumerated whole, or fewer than n in all.
     """
     n = pairs.n
     small = np.minimum(pairs.sizes, n - pairs.sizes)
@@ -159,7 +161,7 @@ def _sandwich(pairs: Pairs, influence: FloatArray) -> FloatArray | None:
             out += open_share * (rows**2).sum(axis=0)
     if n_open < 2 or len(pairs.odd) < n:
         return None
-    return out * float(student_t.ppf(0.95, n_open - 1) / norm.ppf(0.95)) ** 2
+    return out * student_factor(n_open - 1) ** 2
 
 
 NO_SPREAD = "too few pairs of sizes that are not enumerated whole, so no spread was observed"

@@ -25,7 +25,7 @@ from quorum.attribution.coalitions import (
 )
 from quorum.attribution.estimators.base import Estimate, check_estimand
 from quorum.attribution.estimators.design import with_ends
-from quorum.attribution.estimators.pairs import exact_estimate, read_pairs
+from quorum.attribution.estimators.pairs import exact_estimate, read_pairs, student_factor
 from quorum.errors import InputError, SettingsError
 
 
@@ -37,7 +37,7 @@ class Mc:
         estimand: ``shapley``.
 
     Source: Castro et al. 2009; antithetic pairs as in Mitchell et al., JMLR 2022. Standard errors:
-    spread of the means of antithetic pairs of walks.
+    spread of the means of antithetic pairs of walks, widened for few pairs.
     """
 
     plan_fields: ClassVar[tuple[str, ...]] = ()
@@ -128,7 +128,8 @@ def _mean_of_walks(walks: FloatArray) -> Estimate:
     if n_pairs < 2:
         return Estimate(values, None, "fewer than two antithetic pairs of walks fit the budget")
     antithetic = walks.reshape(n_pairs, 2, -1).mean(axis=1)
-    return Estimate(values, antithetic.std(axis=0, ddof=1) / np.sqrt(n_pairs))
+    error = antithetic.std(axis=0, ddof=1) / np.sqrt(n_pairs)
+    return Estimate(values, error * student_factor(n_pairs - 1))
 
 
 def _orders(n: int, budget: int, seed: int) -> Iterator[IntArray]:

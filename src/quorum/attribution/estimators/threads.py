@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 
 import scipy.linalg  # noqa: F401 - loads its BLAS, so that the controller finds it
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped] - it has no stubs
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 
 @cache
