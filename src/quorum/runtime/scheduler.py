@@ -124,12 +124,12 @@ async def run_jobs(
 
 @dataclass(frozen=True, slots=True)
 class _Miss:
-    """A job that the store did not have; ``is_held``: another process was making the call."""
+    """A job that the store did not have, and how often another process was found calling."""
 
     job: Job
     key: str
     canonical: str
-    is_held: bool = False
+    n_waits: int = 0
 
 
 _Rest = deque[Job | _Miss]
@@ -266,7 +266,9 @@ class _Run:
         reply = await self._obtain(miss, lane)
         del self._inflight[miss.key]
         if reply is None:
-            self._held.append(replace(miss, is_held=True))
+            if miss.n_waits:
+                await asyncio.sleep(min(0.001 * 2.0 ** min(miss.n_waits, 10), _MAX_POLL_S))
+            self._held.append(replace(miss, n_waits=miss.n_waits + 1))
             return
         generation, from_store = reply
         self._deliver(miss.job, miss.key, generation, from_store=from_store)
@@ -276,18 +278,14 @@ class _Run:
     async def _obtain(self, miss: _Miss, lane: int) -> tuple[Generation, bool] | None:
         """The reply, and whether another run has put it into the store since we looked.
 
-        None at once, the first time that another process is found making the call.
+        None where another process is making the call.
         """
         if self._forbids_calls:
             raise _forbidden(miss)
-        store, key, wait_s = self._store, miss.key, 0.001
-        while not store.acquire(key):
-            if (found := store.get(key)) is not None:
-                return found, True
-            if not miss.is_held:
-                return None
-            await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, _MAX_POLL_S)
+        store, key = self._store, miss.key
+        if not store.acquire(key):
+            found = store.get(key)
+            return None if found is None else (found, True)
         try:
             job = miss.job
             generation = await self._caller.reply(job.request, key, job.module, lane)

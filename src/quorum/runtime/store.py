@@ -112,7 +112,7 @@ class GenerationStore:
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute("PRAGMA journal_mode=WAL")
+        self._use_wal()
         with self._writing():
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version == 0:
@@ -128,6 +128,19 @@ class GenerationStore:
                 allowed=str(_SCHEMA),
                 mend="Set QUORUM_STORE to another file, or use the release that wrote this one",
             )
+
+    def _use_wal(self) -> None:
+        """Turns the WAL on; SQLite does not wait by itself where another process does the same."""
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

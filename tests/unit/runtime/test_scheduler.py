@@ -298,7 +298,7 @@ def test_a_key_that_another_process_holds_is_waited_for(tmp_path, harness, spy, 
         await asyncio.sleep(7.0)
         other.put(key, canonical, jobs.reply_to(request))
         stats = await run
-        assert 7.0 <= stats.wall_s <= 7.06
+        assert 7.0 <= stats.wall_s <= 7.051  # looks every 50 ms
         return stats
 
     with GenerationStore(path) as store, GenerationStore(path) as other:
@@ -328,7 +328,7 @@ def test_what_another_process_is_at_is_put_off_and_the_rest_done_first(
 
     with GenerationStore(path) as store, GenerationStore(path) as other:
         n_early, stats = run_virtual(both(store, other))
-    # one worker puts off at most 4 keys; with 7 held it waits for the first of them
+    # one worker puts off at most 4 keys; with 7 held it waits for one of them
     assert n_early == (29 if n_held == 1 else 0)
     assert (stats.n_calls, stats.n_from_store) == (30 - n_held, n_held)
     assert harness.replies == {i: f"re: q {i}" for i in range(30)}
