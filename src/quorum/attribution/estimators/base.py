@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
+import numpy as np
+
 from quorum.attribution.coalitions import BoolArray, FloatArray
 from quorum.errors import SettingsError
 
@@ -68,6 +70,24 @@ class Estimator(Protocol):
         self, coalitions: BoolArray, payoffs: FloatArray, budget: int, seed: int
     ) -> Estimate:
         """The values; rows may come in any order, which does not change the result."""
+
+
+class OnePhase:
+    """What estimators share that plan everything at once."""
+
+    __slots__ = ()
+    two_phase: ClassVar[bool] = False
+
+    def refine(
+        self,
+        n: int,
+        budget: int,  # noqa: ARG002 - nothing is left to ask, whatever the payoffs
+        seed: int,  # noqa: ARG002
+        coalitions: BoolArray,  # noqa: ARG002
+        payoffs: FloatArray,  # noqa: ARG002
+    ) -> BoolArray:
+        """Nothing: (0, n)."""
+        return np.zeros((0, n), dtype=bool)
 
 
 def check_estimand(name: str, estimand: str, estimands: tuple[str, ...]) -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from quorum.attribution.coalitions import BoolArray, FloatArray
 from quorum.attribution.estimators.base import Estimand, Estimate, check_estimand
 from quorum.attribution.estimators.control_variates import ControlVariate, attribute_pairs
-from quorum.attribution.estimators.design import n_pairs_for, paired_plan
+from quorum.attribution.estimators.design import PairedPlan
 from quorum.attribution.estimators.pairs import read_pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Complementary:
+class Complementary(PairedPlan):
     """φ_i = (1/n) Σ_{j=1..n} mean{v(S) - v(N∖S) : i ∈ S, |S| = j} on what a model leaves over.
 
     Args:
@@ -29,7 +27,6 @@ class Complementary:
     """
 
     plan_fields: ClassVar[tuple[str, ...]] = ()
-    two_phase: ClassVar[bool] = False
     estimands: ClassVar[tuple[str, ...]] = ("shapley", "banzhaf")
 
     estimand: Estimand = "shapley"
@@ -37,21 +34,6 @@ class Complementary:
 
     def __post_init__(self) -> None:
         check_estimand("complementary", self.estimand, self.estimands)
-
-    def plan(self, n: int, budget: int, seed: int) -> BoolArray:
-        """∅, N, then pairs: nested in the budget; an odd budget leaves one call unspent."""
-        return paired_plan(n, n_pairs_for(n, budget), seed)
-
-    def refine(
-        self,
-        n: int,
-        budget: int,  # noqa: ARG002 - one phase
-        seed: int,  # noqa: ARG002
-        coalitions: BoolArray,  # noqa: ARG002
-        payoffs: FloatArray,  # noqa: ARG002
-    ) -> BoolArray:
-        """Nothing."""
-        return np.zeros((0, n), dtype=bool)
 
     def attribute(
         self,

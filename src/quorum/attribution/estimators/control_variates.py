@@ -241,7 +241,7 @@ def _with_gp(pairs: Pairs, estimand: Estimand, seed: int, notes: tuple[str, ...]
     values = shifted(fit.values + rest.values, pairs.total, estimand)
     if not np.isfinite(values).all():
         raise FitFailedError("its values are not finite")
-    return Estimate(values, GP_CALIBRATION * np.sqrt(fit.variances), notes=notes)
+    return Estimate(values, GP_CALIBRATION * fit.errors, notes=notes)
 
 
 def _fit_gp(pairs: Pairs, estimand: Estimand, seed: int) -> GpFit:

@@ -17,8 +17,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from quorum.attribution.coalitions import BoolArray, FloatArray, IntArray
+from quorum.attribution.estimators.base import OnePhase
 
 MAX_ENUMERATED = 1 << 20  # classes up to this many pairs are permuted, larger ones drawn
+
+
+class PairedPlan(OnePhase):
+    """What estimators share that ask for the sequence of pairs in one batch."""
+
+    __slots__ = ()
+
+    def plan(self, n: int, budget: int, seed: int) -> BoolArray:
+        """∅, N, then pairs: nested in the budget; an odd budget leaves one call unspent."""
+        return paired_plan(n, n_pairs_for(n, budget), seed)
 
 
 def class_sizes(n: int) -> range:

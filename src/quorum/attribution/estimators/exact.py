@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from quorum.attribution.coalitions import BoolArray, FloatArray, all_coalitions
-from quorum.attribution.estimators.base import Estimand, Estimate, check_estimand
+from quorum.attribution.estimators.base import Estimand, Estimate, OnePhase, check_estimand
 from quorum.attribution.estimators.pairs import exact_estimate, read_pairs
 from quorum.errors import InputError, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class Exact(OnePhase):
     """All coalitions in ascending order of the bitmask; Shapley and Banzhaf, no error.
 
     Args:
@@ -22,7 +20,6 @@ class Exact:
     """
 
     plan_fields: ClassVar[tuple[str, ...]] = ()
-    two_phase: ClassVar[bool] = False
     estimands: ClassVar[tuple[str, ...]] = ("shapley", "banzhaf")
 
     estimand: Estimand = "shapley"
@@ -45,17 +42,6 @@ class Exact:
                 "complementary",
             )
         return all_coalitions(n)
-
-    def refine(
-        self,
-        n: int,
-        budget: int,  # noqa: ARG002 - nothing is left to ask
-        seed: int,  # noqa: ARG002
-        coalitions: BoolArray,  # noqa: ARG002
-        payoffs: FloatArray,  # noqa: ARG002
-    ) -> BoolArray:
-        """Nothing."""
-        return np.zeros((0, n), dtype=bool)
 
     def attribute(
         self,

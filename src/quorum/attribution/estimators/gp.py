@@ -54,17 +54,15 @@ class GpFit:
 
     Args:
         values: Value of the posterior mean for each player (n,).
-        variances: Posterior variance of the value of the smooth part (n,), uncalibrated.
+        errors: Posterior standard deviation of each value (n,), uncalibrated.
         residuals: u - posterior mean on the sides (p,).
         leave_one_out: The same with each pair left out (p,).
-        noise_sd: Standard deviation of the noise on u.
     """
 
     values: FloatArray
-    variances: FloatArray
+    errors: FloatArray
     residuals: FloatArray
     leave_one_out: FloatArray
-    noise_sd: float
 
 
 def fit_gp(pairs: Pairs, estimand: Estimand, seed: int) -> GpFit:
@@ -76,10 +74,11 @@ def fit_gp(pairs: Pairs, estimand: Estimand, seed: int) -> GpFit:
     n = pairs.n
     signs = np.concatenate([np.ones((1, n)), 2.0 * pairs.sides - 1.0])
     odd = np.concatenate([[pairs.total / 2], pairs.odd])
-    scale = float(np.sqrt(np.mean(odd**2)))
-    if scale == 0.0:
+    largest = float(np.abs(odd).max())
+    if largest == 0.0:
         zeros = np.zeros(len(pairs.odd))
-        return GpFit(np.zeros(n), np.zeros(n), zeros, zeros, 0.0)
+        return GpFit(np.zeros(n), np.zeros(n), zeros, zeros)
+    scale = largest * float(np.sqrt(np.mean((odd / largest) ** 2)))
     rows = np.arange(len(odd))
     if len(odd) > MAX_HYPER_ROWS:
         rng = np.random.default_rng([seed, n, len(odd)])
@@ -225,10 +224,9 @@ def _posterior(
     diagonal = _inverse_diagonal(factor)
     return GpFit(
         values=functional.T @ alpha * scale,
-        variances=variances * scale**2,
+        errors=np.sqrt(variances) * scale,
         residuals=residuals[1:] * scale,
         leave_one_out=(alpha / diagonal)[1:] * scale,
-        noise_sd=math.sqrt(hyper.noise * prior_scale) * scale,
     )
 
 

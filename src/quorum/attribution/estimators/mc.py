@@ -23,14 +23,14 @@ from quorum.attribution.coalitions import (
     IntArray,
     all_coalitions,
 )
-from quorum.attribution.estimators.base import Estimate, check_estimand
+from quorum.attribution.estimators.base import Estimate, OnePhase, check_estimand
 from quorum.attribution.estimators.design import with_ends
 from quorum.attribution.estimators.pairs import exact_estimate, read_pairs, student_factor
 from quorum.errors import InputError, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
-class Mc:
+class Mc(OnePhase):
     """Mean marginal contribution over antithetic permutations; efficient by construction.
 
     Args:
@@ -41,7 +41,6 @@ class Mc:
     """
 
     plan_fields: ClassVar[tuple[str, ...]] = ()
-    two_phase: ClassVar[bool] = False
     estimands: ClassVar[tuple[str, ...]] = ("shapley",)
 
     estimand: Literal["shapley"] = "shapley"
@@ -73,17 +72,6 @@ class Mc:
                 "budget", "mc needs a walk over all players", got=budget, allowed=f"{n + 1} or more"
             )
         return with_ends(np.concatenate(rows))
-
-    def refine(
-        self,
-        n: int,
-        budget: int,  # noqa: ARG002 - one phase
-        seed: int,  # noqa: ARG002
-        coalitions: BoolArray,  # noqa: ARG002
-        payoffs: FloatArray,  # noqa: ARG002
-    ) -> BoolArray:
-        """Nothing."""
-        return np.zeros((0, n), dtype=bool)
 
     def attribute(
         self, coalitions: BoolArray, payoffs: FloatArray, budget: int, seed: int

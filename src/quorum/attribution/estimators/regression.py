@@ -16,13 +16,13 @@ from quorum.attribution.estimators.control_variates import (
     underdetermined_note,
     unpaired_note,
 )
-from quorum.attribution.estimators.design import n_pairs_for, paired_plan
+from quorum.attribution.estimators.design import PairedPlan
 from quorum.attribution.estimators.pairs import exact_estimate, read_pairs
 from quorum.attribution.estimators.threads import one_thread
 
 
 @dataclass(frozen=True, slots=True)
-class Regression:
+class Regression(PairedPlan):
     """The linear game nearest to the observed pairs, under Σφ = v(N) - v(∅) for Shapley.
 
     Args:
@@ -34,28 +34,12 @@ class Regression:
     """
 
     plan_fields: ClassVar[tuple[str, ...]] = ()
-    two_phase: ClassVar[bool] = False
     estimands: ClassVar[tuple[str, ...]] = ("shapley", "banzhaf")
 
     estimand: Estimand = "shapley"
 
     def __post_init__(self) -> None:
         check_estimand("regression", self.estimand, self.estimands)
-
-    def plan(self, n: int, budget: int, seed: int) -> BoolArray:
-        """∅, N, then pairs: nested in the budget; an odd budget leaves one call unspent."""
-        return paired_plan(n, n_pairs_for(n, budget), seed)
-
-    def refine(
-        self,
-        n: int,
-        budget: int,  # noqa: ARG002 - one phase
-        seed: int,  # noqa: ARG002
-        coalitions: BoolArray,  # noqa: ARG002
-        payoffs: FloatArray,  # noqa: ARG002
-    ) -> BoolArray:
-        """Nothing."""
-        return np.zeros((0, n), dtype=bool)
 
     def attribute(
         self,
