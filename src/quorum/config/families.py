@@ -75,10 +75,11 @@ def part_names(family: str) -> list[str]:
     outside = [point.name for point in _outside(family)]
     for name in outside:
         if name in table or outside.count(name) > 1:
-            owners = [str(p.dist and p.dist.name) for p in _outside(family) if p.name == name]
+            owners = [p.dist.name for p in _outside(family) if p.name == name and p.dist]
+            owners += ["quorum"] if name in table else []
             raise SettingsError(
                 family,
-                f"two parts are named {name} (one from {', '.join(owners)})",
+                f"two parts are named {name} (packages {', '.join(sorted(owners))})",
                 mend="Uninstall one of them, or rename its entry point",
             )
     return sorted([*table, *outside])
@@ -88,7 +89,7 @@ def part_class(family: str, name: str) -> type:
     """The class behind a name.
 
     Raises:
-        SettingsError: No such part, or its import string leads nowhere.
+        SettingsError: No such part, or its import string leads to none.
     """
     target = FAMILIES[family].get(name)
     if target is None:
@@ -112,7 +113,13 @@ def part_class(family: str, name: str) -> type:
             f"the part cannot be loaded ({error})",
             mend="Check the package that registers it",
         ) from error
-    assert isinstance(part, type)
+    if not isinstance(part, type) or not dataclasses.is_dataclass(part):
+        raise SettingsError(
+            f"{family}={name}",
+            "is no dataclass",
+            got=target,
+            mend="A part is one: its fields are its options",
+        )
     return part
 
 
@@ -134,7 +141,8 @@ def class_options(part: type, attribute: str) -> tuple[str, ...]:
 
 def nearest(name: str, names: list[str]) -> str:
     """``Did you mean X?`` where a name is near, else an empty text."""
-    close = get_close_matches(str(name), names, n=1, cutoff=0.6)
+    begins = [known for known in names if name and known.startswith(str(name))]
+    close = get_close_matches(str(name), names, n=1, cutoff=0.6) or begins
     return f"Did you mean {close[0]}?" if close else ""
 
 
