@@ -269,6 +269,7 @@ class _Run:
             if miss.n_waits:
                 await asyncio.sleep(min(0.001 * 2.0 ** min(miss.n_waits, 10), _MAX_POLL_S))
             self._held.append(replace(miss, n_waits=miss.n_waits + 1))
+            self._wake()
             return
         generation, from_store = reply
         self._deliver(miss.job, miss.key, generation, from_store=from_store)

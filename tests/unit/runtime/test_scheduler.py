@@ -350,6 +350,31 @@ def test_a_key_whose_holder_gives_up_is_called_by_us(tmp_path, harness, spy, job
         assert run_virtual(both(store, other)).n_calls == 1
 
 
+def test_what_another_process_gave_up_is_called_by_all_workers_at_once(
+    tmp_path, harness, spy, jobs, run_virtual
+):
+    async def one_second(request, lane):
+        await asyncio.sleep(1.0)
+        return jobs.reply_to(request)
+
+    path = tmp_path / "store.sqlite"
+    backend = spy(one_second)
+    keys = [jobs.ask(f"q {i}").key(backend.target) for i in range(8)]
+
+    async def both(store, other):
+        assert all(other.acquire(key) for key in keys)
+        run = asyncio.create_task(harness.run(backend, store, jobs.singles(8), max_inflight=8))
+        await asyncio.sleep(7.0)
+        for key in keys:
+            other.release(key)
+        return await run
+
+    with GenerationStore(path) as store, GenerationStore(path) as other:
+        stats = run_virtual(both(store, other))
+    assert backend.most_in_flight == 8
+    assert 8.0 <= stats.wall_s <= 8.1
+
+
 def test_workers_are_busy_all_the_time_when_there_is_work(harness, spy, store, jobs, run_virtual):
     async def one_second(request, lane):
         await asyncio.sleep(1.0)
