@@ -1,0 +1,203 @@
+"""Tables of the documentation that are made from the project: settings, re-runs, values."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import subprocess
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from docs_pages import ROOT
+from quorum.config.compose import compose, read_params
+from quorum.config.families import option_fields, part_class
+from quorum.config.schema import GROUPS, LEAVES, describe
+from quorum.config.stages import views
+
+STAGES = ("partition", "generate", "score", "aggregate", "budget")
+CHANGES: tuple[tuple[str, Mapping[str, object]], ...] = (
+    ("`input`", {"input": "gallery"}),
+    ("`partition`", {"partition": "words"}),
+    ("`absence`", {"absence": "pad"}),
+    ("`estimator`, other plan", {"estimator": "mc"}),
+    ("`estimator.estimand`", {"estimator": {"estimand": "banzhaf"}}),
+    ("`estimator.control_variate`", {"estimator": {"control_variate": "linear"}}),
+    ("`value`, of texts", {"value": "chrf"}),
+    ("`value: logprob`", {"value": "logprob"}),
+    ("`normaliser`", {"normaliser": "abs_sum"}),
+    ("`generation.max_tokens`", {"generation": {"max_tokens": 8}}),
+    ("`generation.temperature`", {"generation": {"temperature": 0.5}}),
+    ("`backend`", {"backend": "scripted"}),
+    ("`backend.engines`", {"backend": {"engines": 1}}),
+    ("`seed`", {"seed": 1}),
+    ("`budget.fraction`", {"budget": {"fraction": 0.2}}),
+    ("`runtime.*`", {"runtime": {"max_inflight": 2}}),
+    ("`report.level`", {"report": {"level": 0.95}}),
+)
+
+
+def table(name: str, *args: str) -> list[str]:
+    """The lines of a generated table."""
+    makers: dict[str, Callable[..., list[str]]] = {
+        "settings": settings_table,
+        "options": options_table,
+        "reruns": reruns_table,
+        "values": values_table,
+        "run": run_table,
+    }
+    return makers[name](*args)
+
+
+def rows_of(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def settings_table(group: str) -> list[str]:
+    """The settings that every option of a group has, or of the top level (``leaves``)."""
+    if group == "leaves":
+        known = dict(_commented(ROOT / "conf" / "config.yaml"))
+        rows = [_row(key, LEAVES[key], *known[key]) for key in LEAVES]
+        return rows_of(["setting", "default", "allowed", "meaning"], rows)
+    family, rules = GROUPS[group]
+    files = sorted((ROOT / "conf" / group).glob("*.yaml"))
+    chosen = _chosen(group)
+    path = next(file for file in files if file.stem == chosen)
+    hints = dict(typing.get_type_hints(rules, include_extras=True)) if rules else {}
+    rows = [
+        _row(f"{group}.{key}", hints[key], default, text)
+        for key, (default, text) in _commented(path)
+        if key in hints and not (key == "name" and family is None)
+    ]
+    return rows_of(["setting", "default", "allowed", "meaning"], rows)
+
+
+def options_table(group: str) -> list[str]:
+    """The options of a group of parts, each with its own settings."""
+    family, rules = GROUPS[group]
+    assert family is not None
+    common = set(typing.get_type_hints(rules)) if rules else set()
+    rows = []
+    for path in sorted((ROOT / "conf" / group).glob("*.yaml")):
+        part = part_class(family, path.stem)
+        hints = typing.get_type_hints(part, include_extras=True)
+        known = dict(_commented(path, group))
+        first_line = (part.__doc__ or "").partition("\n")[0].rstrip(".").replace("``", "`")
+        about = known.get("name", ("", ""))[1] or first_line
+        told = [
+            _option(key, hints[key], *known[key])
+            for key in option_fields(part)
+            if key in known and key not in common
+        ]
+        rows.append([f"`{path.stem}`", _cell(about), _cell("<br>".join(told))])
+    return rows_of([f"`{group}`", "what it is", "its own settings"], rows)
+
+
+def _option(key: str, annotation: object, default: object, text: str) -> str:
+    allowed = describe(annotation)
+    if not text or text.startswith(allowed.partition(" | ")[0]):
+        return f"`{key}` = `{_shown(default)}`: {text or allowed}"
+    return f"`{key}` = `{_shown(default)}`: {text} ({allowed})"
+
+
+def reruns_table() -> list[str]:
+    """Which stages a changed setting re-runs: told by the files of the stages and dvc.yaml."""
+    base = read_params(ROOT / "params.yaml")
+    before = {view.FILE: view.dump() for view in views(ROOT, compose(ROOT, base))}
+    rows = []
+    for label, change in CHANGES:
+        settings = compose(ROOT, {**base, **{key: _with(base, key, change[key]) for key in change}})
+        after = {view.FILE: view.dump() for view in views(ROOT, settings)}
+        direct = {stage for stage in STAGES if before[f"{stage}.json"] != after[f"{stage}.json"]}
+        rows.append([label, *_marks(direct)])
+    return rows_of(["changed", *STAGES], rows)
+
+
+def values_table(snapshot: str) -> list[str]:
+    """Players of a snapshot of the committed run, with value and interval, by rank."""
+    text = _committed("data/report/plots/values.csv")
+    rows = [row for row in csv.DictReader(io.StringIO(text)) if row["snapshot"] == snapshot]
+    cells = [
+        [
+            row["rank"],
+            f"`{row['label'].partition(': ')[2]}`",
+            _signed(row["value"]),
+            f"{_signed(row['low'])} to {_signed(row['high'])}",
+        ]
+        for row in rows
+    ]
+    return rows_of(["rank", "player", "value", "90 % interval"], cells)
+
+
+def run_table() -> list[str]:
+    """The scalars of the committed run."""
+    scalars = yaml.safe_load(_committed("data/report/metrics.json"))["attribution"]
+    names = ("n_snapshots", "n_coalitions", "n_requests", "mean_payoff_span", "mean_standard_error")
+    rows = [[f"`{name}`", f"{scalars[name]:.3g}"] for name in names]
+    return rows_of(["metric", "value"], rows)
+
+
+def _committed(name: str) -> str:
+    """A file as git has it: a run in the workspace does not change what the pages rest on."""
+    command = ["git", "show", f"HEAD:{name}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def _signed(text: str) -> str:
+    return f"{float(text):+.2f}".replace("-", "−")
+
+
+def _with(base: Mapping[str, object], key: str, value: object) -> object:
+    old = base.get(key)
+    if not isinstance(value, Mapping):
+        return value
+    section = {"use": old} if isinstance(old, str) else dict(cast("dict[str, object]", old or {}))
+    return {**section, **value}
+
+
+def _marks(direct: set[str]) -> Iterator[str]:
+    pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    reached = set(direct)
+    for stage in STAGES:
+        deps = pipeline[stage]["deps"]
+        if any(f"data/{earlier}/result" in deps for earlier in reached if earlier != stage):
+            reached.add(stage)
+        yield "●" if stage in direct else "○" if stage in reached else ""
+
+
+def _chosen(group: str) -> str:
+    config = yaml.safe_load((ROOT / "conf" / "config.yaml").read_text(encoding="utf-8"))
+    return next(str(item[group]) for item in config["defaults"] if group in item)
+
+
+def _row(name: str, annotation: object, default: object, text: str) -> list[str]:
+    return [f"`{name}`", f"`{_shown(default)}`", _cell(describe(annotation)), _cell(text)]
+
+
+def _shown(value: object) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=1000)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _commented(path: Path, group: str = "") -> Iterator[tuple[str, tuple[object, str]]]:
+    """Key, value and comment of each setting of a flat YAML file (or of one group of it)."""
+    text = path.read_text(encoding="utf-8")
+    values = yaml.safe_load(text)
+    inside = values.get(group, values) if group else values
+    if not isinstance(inside, dict):
+        return
+    for line in text.splitlines():
+        found = re.match(r"\s*(\w+):[^#]*?(?:#\s*(.*))?$", line)
+        if found and found.group(1) in inside and found.group(1) != "defaults":
+            yield found.group(1), (inside[found.group(1)], found.group(2) or "")
