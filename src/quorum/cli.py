@@ -17,6 +17,7 @@ import quorum
 from quorum.errors import InputError, QuorumError, SettingsError
 
 INTERRUPTED = 130
+PIPE_WIDTH = 200  # characters of a table's line where there is no terminal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -158,7 +159,7 @@ def _explain(args: argparse.Namespace) -> None:
     messages = (Message("system", args.system),) if args.system else ()
     result = explain(Snapshot("prompt", (*messages, Message("user", prompt))), settings)
     if args.json:
-        sys.stdout.write(json.dumps(result, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        _print_json(result)
     else:
         print_attribution(result, sys.stdout)
 
@@ -182,12 +183,14 @@ def _validate(args: argparse.Namespace) -> None:
     n = len(checked.snapshots)
     _print_table(f"{n} snapshot{'s' if n > 1 else ''}", checked.rows)
     if args.write:
-        names = ("title", "licence", "attribution", "citation")
-        facts = {name: getattr(args, name) for name in names}
-        copy, config = write_input(project_root(), args.file, args.write, facts)
-        sys.stdout.write(
-            f"wrote {copy} and {config}\ngit add them, then: dvc exp run -S input={args.write}\n"
-        )
+        facts = {
+            name: getattr(args, name) for name in ("title", "licence", "attribution", "citation")
+        }
+        root = project_root()
+        written = write_input(root, args.file, args.write, facts)
+        names = " ".join(path.relative_to(root).as_posix() for path in written)
+        sys.stdout.write(f"Wrote {names}\n")
+        sys.stdout.write(f"Now: git add {names}; dvc exp run -S input={args.write}\n")
 
 
 def _forecast(args: argparse.Namespace) -> None:
@@ -204,7 +207,7 @@ def _forecast(args: argparse.Namespace) -> None:
     plan = plan_of_file(root, partition_view(settings, InputFile(relative, "")))
     found = live_forecast(plan, generate_view(settings), runtime_view(settings))
     if args.json:
-        sys.stdout.write(json.dumps(found, indent=2, sort_keys=True) + "\n")
+        _print_json(found)
         return
     rows = cast("list[dict[str, object]]", found["rows"])
     shown = [{key: value for key, value in row.items() if key != "source"} for row in rows]
@@ -218,16 +221,32 @@ def _transposed(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]
     return [{"": name, **{str(row["module"]): row[name] for row in rows}} for name in names]
 
 
+def _print_json(value: object) -> None:
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=not is_utf8)
+    sys.stdout.write(text + "\n")
+
+
 def _print_table(title: str, rows: Sequence[Mapping[str, object]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    from quorum.report.escape import visible_label
+
+    # A pipe has no width: nothing is cut there. Names are text and never markup.
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+    def cell(value: object) -> Text:
+        text = "-" if value is None else visible_label(str(value))
+        return Text(text.encode(console.encoding, "backslashreplace").decode(console.encoding))
+
+    table = Table(title=cell(title), title_justify="left")
     for index, name in enumerate(rows[0]):
-        table.add_column(name, justify="left" if index == 0 else "right")
+        table.add_column(cell(name), justify="left" if index == 0 else "right")
     for row in rows:
-        table.add_row(*("-" if value is None else str(value) for value in row.values()))
-    Console(file=sys.stdout).print(table)
+        table.add_row(*map(cell, row.values()))
+    console.print(table)
 
 
 if __name__ == "__main__":

@@ -231,7 +231,7 @@ def check_value(where: str, annotation: object, value: object) -> JsonValue:
     """
     adapter: TypeAdapter[object] = TypeAdapter(cast("type", annotation))
     try:
-        text = json.dumps(_canonical_number(value), allow_nan=False)
+        text = json.dumps(_canonical(annotation, value), allow_nan=False)
     except (TypeError, ValueError) as error:
         what = "must be finite" if isinstance(error, ValueError) else "must be a plain value"
         raise SettingsError(where, what, got=value, allowed=describe(annotation)) from error
@@ -249,8 +249,11 @@ def check_value(where: str, annotation: object, value: object) -> JsonValue:
     return plain
 
 
-def _canonical_number(value: object) -> object:
-    """A whole number as int: 1, 1.0 and 1e0 are one value."""
+def _canonical(annotation: object, value: object) -> object:
+    """A whole number as int (1, 1.0 and 1e0 are one value); YAML's ``off`` where it is a choice."""
+    if isinstance(value, bool) and typing.get_origin(annotation) is Literal:
+        word = "on" if value else "off"
+        return word if word in typing.get_args(annotation) else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

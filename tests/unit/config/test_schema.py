@@ -106,3 +106,9 @@ def test_options_that_stand_outside_the_settings_are_checked_alike():
         with pytest.raises(SettingsError) as raised:
             check_options("here", Regex, options)
         assert str(raised.value) == line
+
+
+def test_off_is_a_choice_although_yaml_reads_it_as_false():
+    assert check_value("x", Literal["auto", "plain", "off"], False) == "off"
+    with pytest.raises(SettingsError, match=r"^x: wrong value, got true; allowed auto \| off$"):
+        check_value("x", Literal["auto", "off"], True)
