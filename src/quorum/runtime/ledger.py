@@ -7,10 +7,13 @@ status ``failed`` is an attempt without a reply, which a provider may have charg
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,7 +62,7 @@ class Call:
 
 
 class UsageLedger:
-    """The ledger of one run, kept over all its resumptions.
+    """The ledger of one run, kept over all its resumptions; several processes may share it.
 
     Args:
         directory: Holds usage.csv while the run lasts, and usage.json after ``finish``.
@@ -72,16 +75,22 @@ class UsageLedger:
         directory.mkdir(parents=True, exist_ok=True)
         self._csv = directory / "usage.csv"
         self._json = directory / "usage.json"
-        self._mend()
-        self._file = os.open(self._csv, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        if os.fstat(self._file).st_size == 0:
-            os.write(self._file, _HEADER.encode("ascii"))
+        self._lock = os.open(directory / "usage.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        with self._locked(fcntl.LOCK_EX):
+            self._mend()
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        """Rows are appended under a shared lock, the file is replaced under an exclusive one."""
+        fcntl.flock(self._lock, how)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def _mend(self) -> None:
         """Cuts a torn last line off (also one followed by blank lines) and keeps it aside."""
-        if not self._csv.exists():
-            return
-        content = self._csv.read_bytes()
+        content = self._csv.read_bytes() if self._csv.exists() else b""
         header = _HEADER.strip().encode("ascii")
         first, *rows = content.rstrip(b"\n").split(b"\n")
         if first != header and (rows or not header.startswith(first)):
@@ -125,7 +134,12 @@ class UsageLedger:
         )
         line = _line(row).encode("utf-8", "backslashreplace")
         try:
-            n_written = os.write(self._file, line)
+            with self._locked(fcntl.LOCK_SH):
+                file = os.open(self._csv, os.O_WRONLY | os.O_APPEND)
+                try:
+                    n_written = os.write(file, line)
+                finally:
+                    os.close(file)
         except OSError as error:
             raise self._unwritable(str(error)) from error
         if n_written < len(line):
@@ -136,25 +150,27 @@ class UsageLedger:
         return RefusedError(str(self._csv), f"cannot be written: {why}", mend=mend)
 
     def finish(self) -> None:
-        """Rewrites usage.csv in its final form (sorted), writes usage.json, closes the file."""
+        """Rewrites usage.csv in its final form (sorted), writes usage.json, closes the ledger."""
+        with self._locked(fcntl.LOCK_EX):
+            text = self._csv.read_text(encoding="utf-8")
+            rows = list(csv.DictReader(io.StringIO(text, newline="")))
+            rows.sort(key=lambda row: [int(row[c]) if c == "attempt" else row[c] for c in _ORDER])
+            lines = [_HEADER, *(_line(tuple(row[c] for c in COLUMNS)) for row in rows)]
+            _replace(self._csv, "".join(lines))
+            totals = {"total": _totals(rows), "usage_schema": USAGE_SCHEMA}
+            for name in ("module", "model"):
+                values = sorted({row[name] for row in rows})
+                split = {v: _totals([row for row in rows if row[name] == v]) for v in values}
+                totals[f"by_{name}"] = split
+            document = json.dumps(totals, sort_keys=True, indent=2, ensure_ascii=False)
+            _replace(self._json, document + "\n")
         self.close()
-        text = self._csv.read_bytes().decode("utf-8", "replace")
-        rows = list(csv.DictReader(io.StringIO(text, newline="")))
-        rows.sort(key=lambda row: [int(row[c]) if c == "attempt" else row[c] for c in _ORDER])
-        lines = [_HEADER, *(_line(tuple(row[c] for c in COLUMNS)) for row in rows)]
-        _replace(self._csv, "".join(lines).encode("utf-8", "backslashreplace"))
-        totals = {"total": _totals(rows), "usage_schema": USAGE_SCHEMA}
-        for name in ("module", "model"):
-            values = sorted({row[name] for row in rows})
-            totals[f"by_{name}"] = {v: _totals([r for r in rows if r[name] == v]) for v in values}
-        document = json.dumps(totals, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
-        _replace(self._json, document.encode("utf-8", "backslashreplace"))
 
     def close(self) -> None:
-        """Closes the file; safe to call twice."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        """Ends the use of the ledger without its final form; safe to call twice."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
 
 def _is_row(line: bytes) -> bool:
@@ -182,7 +198,7 @@ def _totals(rows: list[dict[str, str]]) -> dict[str, int | float]:
     return totals
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, content: str | bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(content)
+    temporary.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
     temporary.replace(path)

@@ -108,6 +108,18 @@ def test_a_resumed_run_keeps_its_rows_and_its_totals_are_the_sum(tmp_path):
     assert total["input_tokens"] == sum(int(row["input_tokens"]) for row in rows(tmp_path)) == 30
 
 
+def test_two_processes_may_keep_one_ledger_and_one_finish_before_the_other(tmp_path):
+    one, two = UsageLedger(tmp_path), UsageLedger(tmp_path)
+    one.append(call("a"))
+    two.append(call("c"))
+    one.finish()
+    two.append(call("b"))
+    two.finish()
+    assert [row["key"] for row in rows(tmp_path)] == ["a", "b", "c"]
+    total = json.loads((tmp_path / "usage.json").read_text(encoding="utf-8"))["total"]
+    assert total["n_calls"] == 3
+
+
 @pytest.mark.parametrize("tail", ["", "\n", "\n\n\n"])
 @pytest.mark.parametrize("length", [1, 40, -4])
 def test_a_torn_last_line_is_cut_off_and_kept_aside(tmp_path, caplog, tail, length):
