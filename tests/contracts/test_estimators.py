@@ -56,7 +56,6 @@ ESTIMATORS = [one for name in part_names("estimator") for one in variants(name)]
 @pytest.fixture(autouse=True)
 def shapiq(monkeypatch: pytest.MonkeyPatch) -> None:
     package, classes = types.ModuleType("shapiq"), types.ModuleType("shapiq.approximator")
-    package.__version__ = "1.8.0"
     classes.KernelSHAP = KernelSHAP
     monkeypatch.setitem(sys.modules, "shapiq", package)
     monkeypatch.setitem(sys.modules, "shapiq.approximator", classes)

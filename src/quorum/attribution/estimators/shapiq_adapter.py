@@ -14,6 +14,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import ClassVar, Protocol, cast
 
 import numpy as np
@@ -101,7 +102,7 @@ class Shapiq:
 
         Raises:
             MissingExtraError: shapiq is not installed, or its version lacks the class.
-            SettingsError: It does not know the class or an option.
+            SettingsError: It does not know the class or an option, or asks for nothing.
         """
         self._new(n, seed)
         if _is_full(n, budget):
@@ -112,7 +113,14 @@ class Shapiq:
             if key != other:
                 break
             common.append(row)
-        return with_ends(_inner(common, n)[: budget - 2])
+        rows = _inner(common, n)
+        if n > 1 and not len(rows):
+            raise SettingsError(
+                "estimator.approximator",
+                f"{self.approximator} asks for no coalition with {budget} in all",
+                mend="Raise the budget or choose another approximator",
+            )
+        return with_ends(rows[: budget - 2])
 
     def refine(
         self, n: int, budget: int, seed: int, coalitions: BoolArray, payoffs: FloatArray
@@ -189,7 +197,6 @@ class Shapiq:
 
 def _load(name: str) -> Callable[..., object]:
     try:
-        library = importlib.import_module("shapiq")
         classes = importlib.import_module("shapiq.approximator")
     except ImportError as error:
         raise MissingExtraError(
@@ -200,7 +207,7 @@ def _load(name: str) -> Callable[..., object]:
     found = getattr(classes, name, None)
     if callable(found):
         return cast("Callable[..., object]", found)
-    version = getattr(library, "__version__", "")
+    version = metadata.version("shapiq")
     if sys.version_info < (3, 12):
         raise MissingExtraError(
             "estimator.approximator",

@@ -82,6 +82,33 @@ def test_leave_one_out_residuals_are_those_of_fits_without_the_pair() -> None:
         assert fit.leave_one_out[k] == pytest.approx(error, abs=1e-10)
 
 
+def test_what_the_model_leaves_over_is_credited_cell_by_cell() -> None:
+    game = games.random_unanimity(5, 20, 5, seed=3)
+    rows = Complementary().plan(5, 26, 1)
+    payoffs = game.payoff(rows)
+    phi = brute_force_kernel_regression(rows, payoffs)
+    known = {tuple(row): v for row, v in zip(rows.tolist(), payoffs, strict=True)}
+    values = phi.copy()
+    for i in range(5):
+        for size in range(1, 5):
+            left = [
+                known[row] - known[tuple(not x for x in row)] - (2 * np.array(row) - 1) @ phi
+                for row in known
+                if row[i] and sum(row) == size
+            ]
+            values[i] += np.mean(left) / 5 if left else 0.0
+    values += (payoffs[1] - payoffs[0] - values.sum()) / 5
+    found = Complementary(control_variate="linear").attribute(rows, payoffs, 26, 1)
+    np.testing.assert_allclose(found.values, values, atol=1e-10)
+
+
+def test_more_than_400_players_are_fitted_linearly_and_it_is_said() -> None:
+    game = games.random_unanimity(401, 50, 3, seed=0)
+    rows = Complementary().plan(401, 100, 0)
+    found = Complementary().attribute(rows, game.payoff(rows), 100, 0)
+    assert found.notes[0] == "control variate linear instead of gp: 401 players are more than 400"
+
+
 def test_too_few_pairs_share_out_equally_what_they_leave_open_and_say_so() -> None:
     rows = from_hex(["0", "f", "1", "e"], 4)
     payoffs = games.additive([1, 2, 3, 4]).payoff(rows)

@@ -53,6 +53,19 @@ def test_under_20n_and_5_percent_phase_2_goes_on_with_the_plan_and_says_so() -> 
     np.testing.assert_array_equal(found.values, plain.values)
 
 
+@pytest.mark.parametrize(
+    ("n", "budget", "is_uniform"),
+    [(14, 279, True), (14, 280, False), (10, 51, True), (10, 52, False)],  # 20·14; 5 % of 1,024
+)
+def test_phase_2_is_uniform_below_the_smaller_of_20n_and_5_percent(
+    n: int, budget: int, is_uniform: bool
+) -> None:
+    game = games.random_unanimity(n, 20, 5, seed=0)
+    rows = Complementary().plan(n, budget, 0)
+    found = NeymanCc(control_variate="linear").attribute(rows, game.payoff(rows), budget, 0)
+    assert bool(found.notes) is is_uniform
+
+
 def test_pairs_go_where_the_game_jumps() -> None:
     # Payoff 1 from five of ten players on: 2u is 1 for sizes 6 to 9 and 0 for size 5, plus a
     # random sign on classes 4 and 6 that only larger samples can average out.

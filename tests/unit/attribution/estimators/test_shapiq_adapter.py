@@ -61,11 +61,19 @@ class Indexed(LeaveOneOut):
         return {k: self.scale * v for k, v in super().approximate(budget, game).items()}
 
 
+class Idle(LeaveOneOut):
+    """Asks for nothing but the ends."""
+
+    def approximate(self, budget, game):
+        game(np.zeros((1, self.n), bool))
+        return {(i,): 0.0 for i in range(self.n)}
+
+
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     package, classes = types.ModuleType("shapiq"), types.ModuleType("shapiq.approximator")
-    package.__version__ = "1.4.1"
-    for kind in (LeaveOneOut, Adaptive, Greedy, Indexed):
+    monkeypatch.setattr(shapiq_adapter.metadata, "version", {"shapiq": "1.4.1"}.__getitem__)
+    for kind in (LeaveOneOut, Adaptive, Greedy, Indexed, Idle):
         setattr(classes, kind.__name__, kind)
     classes.__all__ = ["LeaveOneOut", "Adaptive", "Greedy", "Indexed"]
     monkeypatch.setitem(sys.modules, "shapiq", package)
@@ -103,6 +111,11 @@ def test_a_class_that_wants_more_than_the_budget_is_refused_not_fed(library) -> 
     assert estimator.refine(5, 14, 0, rows, GAME.payoff(rows)).shape == (0, 5)
     with pytest.raises(InputError, match="not paid for"):
         estimator.attribute(rows, GAME.payoff(rows), 14, 0)
+
+
+def test_a_class_that_asks_for_nothing_is_refused_before_any_call(library) -> None:
+    with pytest.raises(SettingsError, match="Idle asks for no coalition with 20 in all"):
+        Shapiq(approximator="Idle").plan(5, 20, 0)
 
 
 def test_options_reach_the_class_and_order_one_is_asked_for(library) -> None:
