@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Binding = Literal["fraction", "floor", "max_coalitions", "all", "calls_per_player"]
 
-MAX_TABLE_PLAYERS = 26  # a table of 2^26 payoffs is 512 MB
+MAX_TABLE_PLAYERS = 24  # 2^24 payoffs are 128 MB, their coalitions 400 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def all_coalitions(n: int) -> BoolArray:
     """All 2^n coalitions (2^n, n) in ascending order of the bitmask.
 
     Raises:
-        SettingsError: n is over 26, a table too large for memory.
+        SettingsError: n is over 24, a table too large for memory.
     """
     _check_table_size(n)
     masks = np.arange(1 << n, dtype="<u4").view(np.uint8).reshape(-1, 4)
@@ -119,8 +119,10 @@ def all_coalitions(n: int) -> BoolArray:
 
 def table_indices(coalitions: BoolArray) -> IntArray:
     """The little-endian bitmask of each row, as int64; for at most 62 players."""
-    n = coalitions.shape[1]
-    return coalitions.astype(np.int64) @ (np.int64(1) << np.arange(n, dtype=np.int64))
+    packed = np.packbits(coalitions, axis=1, bitorder="little")
+    words = np.zeros((len(packed), 8), dtype=np.uint8)
+    words[:, : packed.shape[1]] = packed
+    return words.view("<i8")[:, 0].astype(np.int64)
 
 
 def canonical_order(coalitions: BoolArray) -> IntArray:

@@ -28,6 +28,7 @@ from quorum.attribution.coalitions import (
 from quorum.attribution.estimators.base import Estimand, Estimate
 from quorum.errors import InputError
 
+MAX_PAYOFF = 1e150  # squares of payoffs must be finite
 MAX_EMPTY_SHARE = 0.25  # with more empty cells, interpolation decides and no spread shows it
 
 
@@ -68,15 +69,15 @@ def read_pairs(coalitions: BoolArray, payoffs: FloatArray) -> Pairs:
     """The pairs among coalitions (m, n) with payoffs (m,), in canonical order.
 
     Raises:
-        InputError: Shapes differ, a payoff is not finite, a coalition stands twice, or the
-            empty or grand coalition is missing.
+        InputError: Shapes differ, a payoff is not finite (or above 1e150), a coalition stands
+            twice, or the empty or grand coalition is missing.
     """
     rows = np.asarray(coalitions, dtype=bool)
     values = np.asarray(payoffs, dtype=np.float64)
     if rows.ndim != 2 or values.shape != (len(rows),) or rows.shape[1] < 1:
         raise InputError("payoffs", "shapes differ", got=(rows.shape, values.shape))
-    if not np.isfinite(values).all():
-        raise InputError("payoffs", "not all are finite numbers")
+    if not (np.abs(values) <= MAX_PAYOFF).all():
+        raise InputError("payoffs", "not all are finite numbers", allowed=f"up to ±{MAX_PAYOFF:g}")
     order = canonical_order(rows)
     rows, values = rows[order], values[order]
     if (rows[1:] == rows[:-1]).all(axis=1).any():

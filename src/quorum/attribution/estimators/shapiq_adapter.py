@@ -201,7 +201,7 @@ def _load(name: str) -> Callable[..., object]:
     except ImportError as error:
         raise MissingExtraError(
             "estimator: shapiq",
-            f"the package {error.name} is not installed",
+            f"the package {str(error.name).partition('.')[0]} is not installed",
             mend="Run: pip install 'quorum[shapiq]'",
         ) from error
     found = getattr(classes, name, None)

@@ -113,11 +113,13 @@ def test_allocation_spends_everything_even_where_there_is_no_variance(masses: li
     assert (extra <= 8).all()
 
 
-def test_masses_follow_the_formula_on_equal_variances() -> None:
-    # Pure noise: every cell has variance about 4·1; masses are √(n σ²(1/j + 1/(n-j))).
-    rng = np.random.default_rng(0)
-    rows = Complementary().plan(9, 512, 0)
-    pairs = read_pairs(rows[:400], rng.normal(size=400))
-    masses = class_masses(pairs, "none", 0)
-    expected = np.array([np.sqrt(9 * 2 * (1 / j + 1 / (9 - j))) for j in (1, 2, 3, 4)])
-    np.testing.assert_allclose(masses, expected, rtol=0.35)
+@pytest.mark.parametrize("n", [9, 10])
+def test_masses_follow_the_formula_on_equal_variances(n: int) -> None:
+    # Noise of variance 1: 2u has variance 2, masses are √(n·2·(1/j + 1/(n-j))), √2 where j = n/2.
+    rows = Complementary().plan(n, 400, 0)
+    pairs = read_pairs(rows, np.random.default_rng(0).normal(size=400))
+    sizes = np.arange(1, n // 2 + 1)
+    expected = np.sqrt(2 * n * (1 / sizes + 1 / (n - sizes)))
+    if n == 10:
+        expected[-1] = np.sqrt(2)
+    np.testing.assert_allclose(class_masses(pairs, "none", 0), expected, rtol=0.2)

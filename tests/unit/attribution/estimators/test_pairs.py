@@ -45,6 +45,7 @@ def test_a_coalition_without_its_complement_is_counted_not_used(n: int) -> None:
         (["0", "7", "7"], [0.0, 1.0, 1.0]),
         (["0", "7"], [0.0, float("nan")]),
         (["0", "7"], [0.0, float("inf")]),
+        (["0", "7"], [0.0, 1e200]),
         (["0", "7"], [0.0]),
     ],
 )
