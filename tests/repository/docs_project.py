@@ -78,7 +78,9 @@ class Project:
         marks.mkdir(parents=True)
         for module in facts["tool"]["setuptools"]["py-modules"]:
             shutil.copy2(source / f"{module}.py", to)
-        metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        metadata = (
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        )
         (marks / "METADATA").write_text(metadata, encoding="utf-8")
         points = "".join(
             f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in found.items())

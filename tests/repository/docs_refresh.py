@@ -32,7 +32,7 @@ def _new_lines(block: Block, project: Project) -> list[str] | None:
         return table(*block.check[1:])
     if block.check[:1] in {("write",), ("add",), ("install",)}:
         project.apply(block)
-    if block.kind != "console" or block.check[:1] in {("known",), ("install",)}:
+    if block.kind != "console" or block.check[:1] in {("known",), ("settings",), ("install",)}:
         return None
     out: list[str] = []
     for command in block.commands():

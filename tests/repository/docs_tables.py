@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import cast
 
 import yaml
-
 from docs_pages import ROOT
+
 from quorum.config.compose import compose, read_params
 from quorum.config.families import option_fields, part_class
 from quorum.config.schema import GROUPS, LEAVES, describe
@@ -123,6 +123,7 @@ def values_table(snapshot: str) -> list[str]:
     """Players of a snapshot of the committed run, with value and interval, by rank."""
     text = _committed("data/report/plots/values.csv")
     rows = [row for row in csv.DictReader(io.StringIO(text)) if row["snapshot"] == snapshot]
+    assert rows, f"the committed run has no snapshot {snapshot}"
     cells = [
         [
             row["rank"],

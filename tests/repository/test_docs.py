@@ -1,0 +1,327 @@
+"""The documentation is true: its commands run, its outputs, tables, links and names are right."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from docs_pages import (
+    ROOT,
+    Block,
+    anchors,
+    blocks,
+    first_column,
+    inline_codes,
+    links,
+    page_names,
+    prose,
+    read_page,
+)
+from docs_project import Project, expects_error, is_shown, scripted_project
+from docs_tables import table
+
+from quorum import cli
+from quorum.config.compose import compose, read_params
+from quorum.config.families import FAMILIES
+from quorum.config.schema import GROUPS, LEAVES
+from quorum.config.stages import views
+
+PAGES = page_names()
+UNIX = {"git", "source", "cd", "pip", "pytest", "python", "cut", "kill", "pre-commit"}
+CHECKS = {"known", "settings", "write", "add", "install", "table", "columns"}
+STATIC_PAGES = [name for name in PAGES if "```console" not in read_page(name)]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project, reproduced once with the backend ``scripted``."""
+    return scripted_project(tmp_path_factory.mktemp("docs") / "template")
+
+
+def options_of(name: str) -> set[str]:
+    """The options of a command of ``quorum``; of ``quorum`` itself for an empty name."""
+    parser = cli._parser()
+    if name:
+        (choices,) = (
+            a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction)
+        )
+        parser = choices[name]
+    return {text for action in parser._actions for text in action.option_strings}
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8")))
+
+
+def check_exists(line: str) -> None:
+    """A command that is not run here: its program, target, sub-command and options exist."""
+    program, *args = shlex.split(line)
+    if program == "make":
+        assert args[0] in make_targets(), line
+    elif program == "dvc":
+        from dvc.cli.parser import get_main_parser
+
+        get_main_parser().parse_args(args)  # exits where DVC does not know it
+    elif program == "quorum":
+        command = args[0] if args and not args[0].startswith("-") else ""
+        assert {a for a in args if re.match(r"--?[a-zA-Z]", a)} <= options_of(command), line
+    else:
+        assert program in UNIX, line
+    for path in args if program == "python" else []:
+        assert (ROOT / path).is_file(), line
+
+
+def check_settings(line: str, root: Path) -> None:
+    """An experiment that is not run: DVC takes its changes, and they are settings that go."""
+    from dvc.cli.parser import get_main_parser
+    from dvc.utils.cli_parse import to_path_overrides
+    from dvc.utils.hydra import apply_overrides, get_hydra_sweeps
+
+    changes = get_main_parser().parse_args(shlex.split(line)[1:]).set_param
+    for sweep in get_hydra_sweeps(to_path_overrides(changes)):
+        changed = root / "params.changed.yaml"
+        changed.write_bytes((root / "params.yaml").read_bytes())
+        apply_overrides(changed, list(sweep["params.yaml"]))
+        assert views(root, compose(root, read_params(changed)))
+
+
+def check_commands(block: Block, project: Project) -> None:
+    for command in block.commands():
+        if block.check[:1] in {("known",), ("settings",)}:
+            check_exists(command.line)
+            if re.match(r"dvc exp run .*-S ", command.line):
+                check_settings(command.line, project.root)
+            continue
+        outcome = project.run(command.line)
+        shown = "\n".join(outcome.lines)
+        assert (outcome.exit_code != 0) == expects_error(command), (
+            f"$ {command.line}\nexit {outcome.exit_code}\n{shown}\n{outcome.errors}"
+        )
+        if command.output:
+            assert is_shown(command.output, outcome.lines), (
+                f"$ {command.line}\nprinted:\n{shown}\nRun: python tests/repository/docs_refresh.py"
+            )
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in STATIC_PAGES])
+def test_every_command_of_a_page_runs_and_prints_what_is_shown(name, template, tmp_path):
+    project = template.copy(tmp_path / "project")
+    for block in blocks(read_page(name)):
+        if block.check[:1] in {("write",), ("add",), ("install",)}:
+            project.apply(block)
+        elif block.kind == "console":
+            check_commands(block, project)
+        else:
+            assert block.kind not in {"sh", "bash", "shell"}, "use console and $"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_generated_table_is_that_of_this_moment(name):
+    for block in blocks(read_page(name)):
+        assert not block.check or block.check[0] in CHECKS
+        if block.check[:1] == ("table",):
+            expected = table(*block.check[1:])
+            assert list(block.lines) == expected, "python tests/repository/docs_refresh.py"
+
+
+def columns_of(path: Path, key: str = "") -> list[str]:
+    """Column names of a CSV file; keys of a JSON object, or of the first line of JSONL."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".csv":
+        return text.partition("\n")[0].split(",")
+    found = json.loads(text.partition("\n")[0] if path.suffix == ".jsonl" else text)
+    return list(found[key] if key else found)
+
+
+def test_artifacts_lists_every_column_in_order_and_every_key(template):
+    described = [b for b in blocks(read_page("docs/artifacts.md")) if b.check[:1] == ("columns",)]
+    for block in described:
+        found = columns_of(template.root / block.check[1], *block.check[2:])
+        names = first_column(block)
+        if block.check[1].endswith(".csv"):
+            assert names == found, block.check[1]
+        else:
+            assert set(names) == set(found), block.check[1]
+    written = {
+        path.relative_to(template.root).as_posix()
+        for path in template.root.glob("data/*/**/*.csv")
+        if "prompts" not in path.parts
+    }
+    assert {block.check[1] for block in described} >= written
+
+
+def test_artifacts_names_every_file_that_a_run_writes(template):
+    text = read_page("docs/artifacts.md")
+    snapshots = {row["id"] for row in map(json.loads, default_prompts())}
+    section = ""
+    for path in sorted((template.root / "data").rglob("*")):
+        folder = path.relative_to(template.root).parts
+        if path.is_dir() or folder[1] == "prompts":
+            continue
+        top = "/".join(folder[: 2 if folder[1] in {"report", "settings"} else 3])
+        section = text.partition(f"\n## {top}\n")[2].partition("\n## ")[0]
+        rest = "/".join(folder[len(top.split("/")) :])
+        name = rest.replace(path.stem, "<snapshot>") if path.stem in snapshots else rest
+        assert f"`{name}`" in section, f"{top}: {name}"
+
+
+def default_prompts() -> list[str]:
+    text = (ROOT / "data/prompts/default.jsonl").read_text(encoding="utf-8")
+    return text.splitlines()
+
+
+@pytest.mark.parametrize("name", [*PAGES, "data/prompts/README.md", "environment/README.md"])
+def test_every_relative_link_leads_somewhere(name):
+    page = ROOT / name
+    for link in links(read_page(name)):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert target.is_relative_to(ROOT), link
+        if anchor:
+            assert anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_setting_that_a_page_names_exists(name):
+    known = set(LEAVES)
+    for group in GROUPS:
+        for path in (ROOT / "conf" / group).glob("*.yaml"):
+            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+            section = loaded.get(group, loaded)
+            known |= {f"{group}.{key}" for key in section} | {f"{group}.*"}
+    for code in inline_codes(read_page(name)):
+        named = re.match(r"([a-z]+)\.([a-z_*]+)(?=$|[:= ])", code)
+        is_file = named and named.group(2) in {"py", "yaml", "yml", "json", "jsonl", "csv", "html"}
+        if named and named.group(1) in GROUPS and not is_file:
+            assert f"{named.group(1)}.{named.group(2)}" in known, code
+        chosen = re.fullmatch(r"([a-z]+): ([a-z_]+)", code)
+        if chosen and chosen.group(1) in GROUPS:
+            assert (ROOT / "conf" / chosen.group(1) / f"{chosen.group(2)}.yaml").is_file(), code
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_that_prose_names_exists(name):
+    for code in inline_codes(read_page(name)):
+        words = code.replace("…", "").split()
+        if words[0] in {"make", "quorum"} and len(words) > 1:
+            check_exists(code.replace("…", "").replace(" `", ""))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_path_that_prose_names_exists_or_is_written_by_a_run(name, template):
+    for code in inline_codes(read_page(name)):
+        if re.fullmatch(r"(src|conf|tests|docs|stages|data|environment)/[\w./-]*", code):
+            own = {b.check[1] for b in blocks(read_page(name)) if b.check[:1] == ("write",)}
+            assert (template.root / code).exists() or code in own, code
+
+
+def test_settings_lists_every_part_and_every_setting():
+    codes = set(inline_codes(read_page("docs/settings.md")))
+    for family, parts in FAMILIES.items():
+        assert set(parts) <= codes, family
+    tables = "".join("\n".join(table("options", family)) for family in FAMILIES)
+    for group in GROUPS:
+        for path in (ROOT / "conf" / group).glob("*.yaml"):
+            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+            for key in loaded.get(group, loaded):
+                is_told = f"{group}.{key}" in codes or f"`{key}` = " in tables
+                assert is_told or key == "name", f"{group}.{key}"
+
+
+def test_pages_of_parts_name_every_estimator_and_value_function():
+    for page, family in (("docs/estimators.md", "estimator"), ("docs/values.md", "value")):
+        (part_table,) = re.findall(
+            rf"(?m)^\| `{family}` .*\n(?:\|.*\n)+", read_page(page), flags=re.MULTILINE
+        )
+        named = re.findall(r"(?m)^\| `(\w+)`", part_table)
+        assert set(named[1:]) == set(FAMILIES[family]), page
+
+
+def glossary() -> dict[str, str]:
+    rows = re.findall(r"(?m)^\| ([^|]+) \| ([^|]+) \|$", read_page("docs/glossary.md"))
+    assert len(rows) == len({word for word, _ in rows})
+    return dict(rows[2:])
+
+
+def test_the_glossary_has_each_word_once():
+    words = {word for entry in glossary() for word in entry.split(", ")}
+    fixed = "player coalition payoff value estimator estimand backend request generation run"
+    assert words >= {*fixed.split(), "experiment", "study", "budget", "base_value", "grand_value"}
+    assert words >= {"base generation", "reference", "snapshot", "store", "model", "score"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_use_the_words_of_the_glossary(name):
+    text = prose(read_page(name)).lower()
+    strangers = ["attrib ", "baseline", "feature importance", "token mask", "cached reply"]
+    assert [word for word in strangers if word in text] == []
+
+
+def test_the_changelog_tells_of_this_version_and_of_what_is_to_come():
+    import quorum
+
+    headings = re.findall(r"(?m)^## (.+)$", read_page("CHANGELOG.md"))
+    assert headings[0] == "Unreleased"
+    assert headings[1].startswith(f"{quorum.__version__} - 20")
+
+
+def test_every_base_dependency_has_its_reason():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split(r"[><=!~]", text)[0] for text in project["dependencies"]}
+    text = read_page("docs/decisions/0004-dependencies.md")
+    assert set(re.findall(r"(?m)^\| `([\w-]+)`", text)) == needed
+
+
+def test_every_decision_is_listed():
+    listed = {link for link in links(read_page("docs/decisions/README.md")) if link[:1].isdigit()}
+    assert listed == {path.name for path in (ROOT / "docs/decisions").glob("[0-9]*.md")}
+
+
+def test_the_licence_is_apache_and_names_the_authors():
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in text
+    assert text.count("Copyright 2026 The Quorum authors") == 1
+
+
+def test_images_are_small():
+    images = list((ROOT / "docs/images").iterdir())
+    assert images
+    assert all(path.stat().st_size <= 150_000 for path in images)
+
+
+def tracked_texts() -> Iterator[tuple[str, str]]:
+    names = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    for name in filter(None, names):
+        path = ROOT / name
+        if path.is_file() and path.suffix not in {".png", ".npz"}:
+            yield name, path.read_text(encoding="utf-8", errors="replace")
+
+
+def test_no_file_names_a_folder_or_a_package_host_of_one_machine():
+    places = [f"/{folder}/" for folder in ("work", "root", "home", "Users")]
+    hosts = ["index" + "-url", "trusted" + "-host", "file" + "://"]
+    found = [
+        (name, word)
+        for name, text in tracked_texts()
+        for word in [*places, *hosts]
+        if re.search(rf"(?<![\w.}}]){re.escape(word)}", text)
+    ]
+    assert found == []
