@@ -75,3 +75,12 @@ def test_an_empty_cell_is_interpolated_between_the_players_sizes() -> None:
     # Player 0: size 1: 1-9 = -8; size 3: mean of 6, 4, 2 = 4; size 4: 10; size 2: (-8+4)/2 = -2.
     assert mean.values[0] == pytest.approx((-8 - 2 + 4 + 10) / 4)
     assert mean.variances is None
+
+
+def test_the_variance_of_a_cell_shrinks_with_what_is_left_unsampled() -> None:
+    # Four players, all singles (2u = 0) and 2 of the 3 pairs of size 2 (2u = 2): each cell (i, 2)
+    # has 2 of its 3 coalitions, s² = 4 around 0, weight 1/4: (1/4)²·4/2·(1 - 2/3) = 1/24.
+    sides = from_hex(["1", "2", "4", "8", "3", "5"], 4)
+    odd = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+    mean = stratified_mean(sides, odd, 0.0, "shapley", residual=True)
+    np.testing.assert_allclose(mean.variances, np.full(4, 1 / 24))
