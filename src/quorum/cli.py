@@ -195,6 +195,7 @@ def _validate(args: argparse.Namespace) -> None:
 
 def _forecast(args: argparse.Namespace) -> None:
     from quorum.config.compose import compose, input_path
+    from quorum.config.prompts import check_prompts
     from quorum.config.stages import generate_view, partition_view, runtime_view
     from quorum.config.view import InputFile
     from quorum.pipeline.budget import live_forecast
@@ -202,6 +203,7 @@ def _forecast(args: argparse.Namespace) -> None:
 
     root = project_root()
     settings = compose(root, changed_params(root, args.changes))
+    check_prompts(root, settings)
     path = input_path(root, cast("dict[str, object]", settings["input"]))
     relative = path.relative_to(root).as_posix()
     plan = plan_of_file(root, partition_view(settings, InputFile(relative, "")))

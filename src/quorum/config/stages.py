@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from quorum.config.compose import Settings, input_path
 from quorum.config.families import class_options, option_fields, part_class
@@ -23,10 +23,7 @@ from quorum.config.view import (
     View,
 )
 from quorum.digests import digest
-from quorum.errors import InputError, SettingsError
-
-if TYPE_CHECKING:
-    from quorum.attribution.snapshots import Snapshot
+from quorum.errors import SettingsError
 
 NO_RESULT = ("runtime", "report")  # groups that change how a run is carried out or shown
 
@@ -42,10 +39,6 @@ def views(root: Path, settings: Settings) -> list[View]:
     input_file = InputFile(
         str(section["input"]["path"]), hashlib.sha256(path.read_bytes()).hexdigest()
     )
-    if section["value"]["reference"] == "target":
-        from quorum.attribution.snapshots import read_snapshots
-
-        check_targets(read_snapshots(path.read_bytes(), path.name))
     generate = generate_view(settings)
     return [
         partition_view(settings, input_file),
@@ -55,21 +48,6 @@ def views(root: Path, settings: Settings) -> list[View]:
         ForecastView("attribution", generate),
         runtime_view(settings),
     ]
-
-
-def check_targets(snapshots: Sequence[Snapshot]) -> None:
-    """Refuses, before anything is paid for, snapshots without the text that is to be explained.
-
-    Raises:
-        InputError: One has none; the first is named.
-    """
-    for snapshot in snapshots:
-        if snapshot.target is None:
-            raise InputError(
-                f"snapshot {snapshot.id!r}",
-                "has no target text to be explained",
-                mend='Add "target" to it, or set value.reference=base',
-            )
 
 
 def part_of(settings: Settings, family: str, keep: tuple[str, ...] | None = None) -> Part:

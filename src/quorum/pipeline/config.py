@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from quorum.config.compose import compose
+from quorum.config.prompts import check_prompts
 from quorum.config.stages import views
 from quorum.pipeline import artifacts
 
 
 def run(root: Path) -> None:
     """Writes data/settings/<stage>.json; nothing is written if anything is wrong."""
-    files = views(root, compose(root))
+    settings = compose(root)
+    files = views(root, settings)
+    check_prompts(root, settings)
     for view in files:
         artifacts.write_text(root / artifacts.SETTINGS / view.FILE, view.dump())

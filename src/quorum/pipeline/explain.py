@@ -9,9 +9,9 @@ from typing import cast
 
 from quorum.attribution.snapshots import Snapshot
 from quorum.config.compose import Settings
+from quorum.config.prompts import check_targets
 from quorum.config.stages import (
     aggregate_view,
-    check_targets,
     generate_view,
     partition_view,
     runtime_view,
@@ -46,8 +46,7 @@ def explain(snapshot: Snapshot, settings: Settings) -> dict[str, object]:
         execution) and ``timings`` (seconds by step).
     """
     settings = {**settings, "input": dict(COMMAND_LINE)}
-    if cast("dict[str, object]", settings["value"])["reference"] == "target":
-        check_targets([snapshot])
+    check_targets([snapshot], settings)
     marks = [time.perf_counter()]
     plan = make_plan([snapshot], partition_view(settings, InputFile("command line", "")))
     marks.append(time.perf_counter())

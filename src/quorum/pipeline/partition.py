@@ -13,10 +13,10 @@ from quorum.attribution.coalitions import BoolArray, budget_for, to_hex
 from quorum.attribution.estimators.base import Estimator
 from quorum.attribution.partitioners import Overflow, Partitioner, partition_all
 from quorum.attribution.snapshots import Snapshot, read_snapshots
-from quorum.config.families import make, option_fields, part_class
+from quorum.config.families import make
 from quorum.config.view import PartitionView
 from quorum.digests import digest
-from quorum.errors import InputError, SettingsError
+from quorum.errors import InputError
 from quorum.pipeline import artifacts
 from quorum.pipeline.plan import Plan, Planned, write
 from quorum.records import Message
@@ -45,7 +45,6 @@ def make_plan(snapshots: Sequence[Snapshot], view: PartitionView) -> Plan:
     Raises:
         InputError: A snapshot has no player, or more than ``max_players``.
     """
-    check_own_partitions(snapshots)
     chosen = {"name": view.partitioner.name, **view.partitioner.options}
     parts = partition_all(
         snapshots,
@@ -53,7 +52,7 @@ def make_plan(snapshots: Sequence[Snapshot], view: PartitionView) -> Plan:
         view.roles,
         view.max_players,
         cast("Overflow", view.overflow),
-        make_partitioner,
+        _make_partitioner,
     )
     estimator = cast("Estimator", view.estimator.make())
     policy = cast("AbsencePolicy", view.absence.make())
@@ -94,39 +93,9 @@ def make_plan(snapshots: Sequence[Snapshot], view: PartitionView) -> Plan:
     return Plan(tuple(planned), skipped)
 
 
-def check_own_partitions(snapshots: Sequence[Snapshot]) -> None:
-    """Refuses a snapshot's own partition that cannot be made.
-
-    Raises:
-        InputError: It names the snapshot.
-    """
-    for snapshot in snapshots:
-        if snapshot.partition is None:
-            continue
-        try:
-            make_partitioner(snapshot.partition)
-        except SettingsError as error:
-            raise InputError(
-                f"snapshot {snapshot.id!r}, {error.where}",
-                error.what,
-                got=error.got,
-                allowed=error.allowed,
-                mend=error.mend,
-            ) from error
-
-
-def make_partitioner(spec: Mapping[str, object]) -> Partitioner:
-    """The partitioner of a specification; a snapshot may carry its own.
-
-    Raises:
-        SettingsError: There is none of this name, or an option is unknown, missing or wrong.
-    """
-    part = part_class("partition", str(spec["name"]))
-    options = {key: value for key, value in spec.items() if key not in {"name", "roles"}}
-    if options or option_fields(part):
-        from quorum.config.schema import check_options
-
-        options = dict(check_options("partition", part, options))
+def _make_partitioner(spec: Mapping[str, object]) -> Partitioner:
+    """The partitioner of a specification; ``config`` has checked a snapshot's own one."""
+    options = {key: value for key, value in spec.items() if key != "name"}
     return cast("Partitioner", make("partition", str(spec["name"]), options))
 
 

@@ -14,8 +14,8 @@ import yaml
 from quorum.attribution.partitioners import Partitioner
 from quorum.attribution.snapshots import Snapshot, read_snapshots
 from quorum.config.families import FAMILIES, make, option_fields, part_class
+from quorum.config.prompts import check_own_partitions
 from quorum.errors import InputError, SettingsError
-from quorum.pipeline.partition import check_own_partitions
 
 ROLES = ("user",)
 
