@@ -150,10 +150,13 @@ def test_without_a_model_interpolated_cells_are_counted_aloud() -> None:
     assert "cells hold no pair: they are interpolated" in found.notes[0]
 
 
-@pytest.mark.parametrize("control_variate", ["none", "linear", "gp"])
-def test_standard_errors_are_about_the_size_of_the_error(control_variate: str) -> None:
+@pytest.mark.parametrize(
+    "estimator",
+    [*(Complementary(control_variate=name) for name in ("none", "linear", "gp")), Regression()],
+    ids=repr,
+)
+def test_standard_errors_are_about_the_size_of_the_error(estimator) -> None:
     # 40 games of ten players, 150 of 1,024 coalitions: 400 errors over their standard errors.
-    estimator = Complementary(control_variate=control_variate)
     ratios = []
     for seed in range(40):
         game = games.random_unanimity(10, 40, 5, seed=seed)

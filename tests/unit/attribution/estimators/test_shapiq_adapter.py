@@ -69,11 +69,19 @@ class Idle(LeaveOneOut):
         return {(i,): 0.0 for i in range(self.n)}
 
 
+class Alone(LeaveOneOut):
+    """Each player alone, for a game whose empty coalition is worth 0, as the library assumes."""
+
+    def approximate(self, budget, game):
+        payoffs = game(np.eye(self.n, dtype=bool))
+        return {(i,): payoffs[i] for i in range(self.n)}
+
+
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     package, classes = types.ModuleType("shapiq"), types.ModuleType("shapiq.approximator")
     monkeypatch.setattr(shapiq_adapter.metadata, "version", {"shapiq": "1.4.1"}.__getitem__)
-    for kind in (LeaveOneOut, Adaptive, Greedy, Indexed, Idle):
+    for kind in (LeaveOneOut, Adaptive, Greedy, Indexed, Idle, Alone):
         setattr(classes, kind.__name__, kind)
     classes.__all__ = ["LeaveOneOut", "Adaptive", "Greedy", "Indexed"]
     monkeypatch.setitem(sys.modules, "shapiq", package)
@@ -111,6 +119,13 @@ def test_a_class_that_wants_more_than_the_budget_is_refused_not_fed(library) -> 
     assert estimator.refine(5, 14, 0, rows, GAME.payoff(rows)).shape == (0, 5)
     with pytest.raises(InputError, match="not paid for"):
         estimator.attribute(rows, GAME.payoff(rows), 14, 0)
+
+
+def test_the_class_sees_a_game_whose_empty_coalition_is_worth_nothing(library) -> None:
+    estimator = Shapiq(approximator="Alone")
+    rows = estimator.plan(5, 20, 0)
+    found = estimator.attribute(rows, GAME.payoff(rows) + 7.0, 20, 0)
+    np.testing.assert_allclose(found.values, GAME.shapley, atol=1e-12)
 
 
 def test_a_class_that_asks_for_nothing_is_refused_before_any_call(library) -> None:
