@@ -30,6 +30,8 @@ def test_a_bad_setting_is_one_line(row: Row, entry, monkeypatch):
         monkeypatch.setitem(sys.modules, package, None)
     changes = [part for change in row["set"] for part in ("-S", change)]
     check(row, entry.command("explain", "one two three", *changes))
+    if row.get("code", 2) == 2:
+        assert not (entry.root / "store.sqlite").exists()  # refused before any call
 
 
 @pytest.mark.parametrize("row", rows("project.yaml"))

