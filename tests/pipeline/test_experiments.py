@@ -1,0 +1,122 @@
+"""DVC experiments are the front door: one knob, a grid, a copy, and back into the workspace."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+N_TENTH = 2 * 26 - 1  # ⌈0.1·2^8⌉ coalitions for each of two prompts; the empty one is shared
+N_FIFTH = 2 * 52 - 1
+
+
+def n_kept(repository) -> int:
+    """Replies in the store of the main checkout: what was ever paid for."""
+    with sqlite3.connect(repository.root / ".cache/quorum/store.sqlite") as store:
+        (found,) = store.execute("SELECT count(*) FROM generation").fetchone()
+    store.close()
+    return found
+
+
+def shown(repository) -> dict[str, dict[str, str]]:
+    """``dvc exp show`` by experiment; the workspace under its own name."""
+    drop = re.search(r"--drop '(.*)'", (PROJECT / "Makefile").read_text(encoding="utf-8"))
+    text = repository.dvc("exp", "show", "--csv", "--drop", drop[1])
+    rows = list(csv.DictReader(io.StringIO(text)))
+    return {row["Experiment"] or row["rev"]: row for row in rows}
+
+
+@pytest.fixture(scope="module")
+def baseline(repository):
+    """The project's own params.yaml on other prompts, with the scripted backend by ``-S``."""
+    text = (PROJECT / "params.yaml").read_text(encoding="utf-8")
+    text = re.sub(r"input: \w+", "input: own", text)
+    text = re.sub(r"value: \w+", "value: exact_match", text)
+    (repository.root / "params.yaml").write_text(text, encoding="utf-8")
+    repository.git("commit", "-qam", "Own prompts")
+    out = repository.dvc("exp", "run", "-n", "first", "-S", "backend=scripted")
+    assert "Running stage 'generate'" in out
+    assert n_kept(repository) == N_TENTH
+    repository.git("add", "-A")
+    repository.git("commit", "-qm", "The scripted backend")
+    return repository
+
+
+def test_one_knob_in_the_workspace_in_a_copy_and_back(baseline):
+    # in a copy: the workspace stays as it is, the store is the main checkout's
+    out = baseline.dvc("exp", "run", "--temp", "-n", "wide", "-S", "budget.fraction=0.2")
+    assert "Running stage 'generate'" in out
+    assert n_kept(baseline) == N_FIFTH
+    assert baseline.git("status", "--porcelain") == ""
+
+    # in the workspace: the plan of regression shares requests with what is paid for
+    out = baseline.dvc("exp", "run", "-n", "other", "-S", "estimator=regression")
+    assert "Running stage 'partition'" in out
+    assert N_FIFTH <= n_kept(baseline) <= N_FIFTH + N_TENTH
+    assert "estimator: regression" in (baseline.root / "params.yaml").read_text()
+
+    # and the first one back
+    n_before = n_kept(baseline)
+    baseline.git("checkout", "-q", ".")
+    baseline.dvc("exp", "apply", "wide")
+    assert "fraction: 0.2" in (baseline.root / "params.yaml").read_text()
+    report = json.loads((baseline.root / "data/report/metrics.json").read_text())
+    assert report["attribution"]["n_coalitions"] == 2 * 52
+    table = (baseline.root / "data/aggregate/result/metrics.csv").read_text().splitlines()
+    assert table[1].endswith(report["run"]["settings"]), "the table is this experiment's too"
+    assert "up to date" in baseline.dvc("status")
+    assert n_kept(baseline) == n_before
+    baseline.git("checkout", "-q", ".")
+    baseline.dvc("checkout", "-q")
+
+
+def test_a_grid_runs_in_the_queue_and_pays_for_nothing_twice(baseline):
+    n_before = n_kept(baseline)
+    grid = ("-S", "budget.fraction=0.1,0.2", "-S", "value=exact_match,chrf")
+    baseline.dvc("exp", "run", "--queue", *grid)
+    baseline.dvc("queue", "start", "-j", "2")
+    states: list[str] = []
+    while not states or {"Queued", "Running"} & set(states):
+        rows = baseline.dvc("queue", "status").splitlines()[1:]
+        states = re.findall(r"\b(Queued|Running|Success|Failed)\b", "\n".join(rows))
+    assert states == ["Success"] * 4
+    assert n_kept(baseline) == n_before
+    assert baseline.git("status", "--porcelain") == ""
+
+    rows = shown(baseline)
+    assert {"first", "main", "wide", "other"} <= {*rows, "first"}
+    knobs = {(r["budget.fraction"], r["value"]) for r in rows.values()}
+    assert {(f, v) for f in ("0.1", "0.2") for v in ("exact_match", "chrf")} <= knobs
+    counts = {r["budget.fraction"]: r["attribution.n_coalitions"] for r in rows.values()}
+    assert counts == {"0.1": "52", "0.2": "104"}
+    # what a terminal shows: without rev, typ and parent, which only the CSV has
+    columns = [c for c in next(iter(rows.values())) if c not in ("rev", "typ", "parent")]
+    assert len(columns) <= 20
+    assert not [c for c in columns if "/" in c]
+
+
+def test_values_and_curves_are_plots(baseline, tmp_path):
+    found = json.loads(baseline.dvc("plots", "show", "--json", "-o", str(tmp_path / "plots")))
+    assert set(found["data"]) == {"data/report/plots/values.csv", "data/report/plots/curves.csv"}
+    rows = found["data"]["data/report/plots/values.csv"][0]["content"]["data"]["values"]
+    assert {row["snapshot"] for row in rows} == {"p0", "p1"}
+    assert len(rows) == 16
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("++budget.fractoin=0.2", "Did you mean fraction?"),
+        ("estimator=complementery", "Did you mean complementary?"),
+    ],
+)
+def test_a_typo_is_one_line_with_the_nearest_name(baseline, change, message):
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        baseline.dvc("exp", "run", "--temp", "-S", change)
+    assert baseline.git("status", "--porcelain") == ""
