@@ -109,7 +109,7 @@ class Project:
     def attributions(self) -> dict[str, dict[str, object]]:
         """Attribution objects by snapshot."""
         text = (self.root / "data/aggregate/result/attributions.jsonl").read_text(encoding="utf-8")
-        rows = [json.loads(line) for line in text.splitlines()]
+        rows = [json.loads(line) for line in text.split("\n") if line]  # U+2028 is no line's end
         return {row["snapshot"]: row for row in rows}
 
     def results(self, *folders: str) -> dict[str, bytes]:

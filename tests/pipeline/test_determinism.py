@@ -118,6 +118,22 @@ def test_a_second_run_on_a_warm_store_calls_nothing_and_writes_the_same_bytes(ma
     assert len(project.calls()) == n_calls == len(set(project.calls()))
 
 
+def test_draws_above_temperature_zero_come_back_in_their_order(make_project):
+    rules = [{"reply": {"choices": ["red", "green", "blue"]}}]
+    draws = {"temperature": 1.0, "samples": 5}
+    project = prepared(make_project, "project", backend={"rules": rules}, generation=draws)
+    project.run("config", "partition", "generate")
+    cold, n_calls = project.results("data/generate/result"), len(project.calls())
+    texts = [
+        json.loads(line)["text"]
+        for line in cold["data/generate/result/generations/p0.jsonl"].decode().splitlines()
+    ]
+    assert len(set(texts[:5])) > 1, "five draws, not one reply five times"
+    project.run("generate")
+    assert project.results("data/generate/result") == cold
+    assert len(project.calls()) == n_calls
+
+
 def test_another_seed_asks_for_other_coalitions(make_project):
     plans = []
     for seed in (0, 1):
