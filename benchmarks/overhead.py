@@ -143,7 +143,8 @@ def print_peers(own: dict[str, float]) -> None:
     script = Path(__file__).with_name("peers_overhead.py")
     done = subprocess.run([python, script], check=True, capture_output=True, text=True)
     print(
-        "\n| peer, all of n = 10, scores included | CPU ms a coalition | ours / peer |\n|---|---|---|"
+        "\n| peer, all of n = 10, scores included | CPU ms a coalition | ours / peer |"
+        "\n|---|---|---|"
     )
     for name, value in json.loads(done.stdout).items():
         kind = next(kind for kind in own if kind in name)
