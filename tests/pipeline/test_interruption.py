@@ -196,6 +196,7 @@ def test_ctrl_c_ends_with_130_in_one_line_and_the_run_goes_on_later(make_project
     with project.start("generate") as process:
         keys = b""
         while keys.count(b"\n") < 10:
+            assert select.select([end], [], [], 60)[0], "no call within a minute"
             keys += os.read(end, 4096)
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=60)[1]
