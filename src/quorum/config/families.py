@@ -85,6 +85,14 @@ def part_names(family: str) -> list[str]:
     return sorted([*table, *outside])
 
 
+def part_source(family: str, name: str) -> str:
+    """Where a part comes from: its module, or ``package==version`` of one from outside."""
+    if target := FAMILIES[family].get(name):
+        return target.partition(":")[0]
+    found = next(point for point in _outside(family) if point.name == name)
+    return f"{found.dist.name}=={found.dist.version}" if found.dist else found.value
+
+
 def part_class(family: str, name: str) -> type:
     """The class behind a name.
 

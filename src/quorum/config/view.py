@@ -67,9 +67,20 @@ class View:
         """The view from plain JSON values."""
         return cast("Self", _build(cls, plain))
 
-    def dump(self) -> str:
-        """The view as canonical, readable JSON text."""
+    @property
+    def stage(self) -> str:
+        """The stage that reads it."""
+        return self.FILE.removesuffix(".json")
+
+    def dump(self, code: str = "") -> str:
+        """The view as canonical, readable JSON text.
+
+        Args:
+            code: Digest of the code that the stage runs, for the file; part of no run's identity.
+        """
         plain = json.loads(canonical_json(dataclasses.asdict(self)))
+        if code:
+            plain["code"] = code
         return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from quorum.config.code import code_digest
 from quorum.config.compose import compose
 from quorum.config.prompts import check_prompts
 from quorum.config.stages import views
+from quorum.config.view import RuntimeView
 from quorum.pipeline import artifacts
 
 
@@ -16,4 +18,5 @@ def run(root: Path) -> None:
     files = views(root, settings)
     check_prompts(root, settings)
     for view in files:
-        artifacts.write_text(root / artifacts.SETTINGS / view.FILE, view.dump())
+        code = "" if isinstance(view, RuntimeView) else code_digest(view)
+        artifacts.write_text(root / artifacts.SETTINGS / view.FILE, view.dump(code))
