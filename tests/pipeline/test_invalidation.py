@@ -83,7 +83,7 @@ def test_the_life_of_a_repository(repository):
     assert len(repository.calls()) == len(set(repository.calls())), "and pays for what is new"
 
     touch(root / "src/quorum/report/charts.py", "# a comment\n")
-    assert repository.repro() == {"aggregate", "budget"}, "code of the pages"
+    assert repository.repro() == {"config", "aggregate", "budget"}, "code of the pages"
     touch(root / "src/quorum/attribution/normalisers.py", "# a comment\n")
     assert repository.repro() == {"config", "aggregate"}, "code of the normalisers"
     assert not list((root / "data").rglob(".gitignore"))

@@ -267,12 +267,8 @@ def _write_report(
     folder = root / artifacts.REPORT
     records = metric_records(attributions, view.manifest.settings_digest[:12])
     metrics = {
-        "run": {"settings": view.manifest.settings_digest[:12]},
-        "attribution": {
-            **scalars(attributions),
-            "n_requests": n_requests,
-            "n_skipped": len(plan.skipped),
-        },
+        "run": {"settings": view.manifest.settings_digest[:12], "n_skipped": len(plan.skipped)},
+        "attribution": {**scalars(attributions), "n_requests": n_requests},
         "records": records,
     }
     artifacts.write_text(folder / "metrics.json", artifacts.json_text(metrics))
