@@ -124,7 +124,8 @@ def changed_params(root: Path, changes: Sequence[str]) -> dict[str, object]:
     Raises:
         SettingsError: A change has no ``=``, or its value is not YAML.
     """
-    from quorum.config.compose import read_params, read_value
+    from quorum.config.compose import default_choice, read_params, read_value
+    from quorum.config.schema import GROUPS
 
     params = read_params(root / "params.yaml")
     for change in changes:
@@ -139,6 +140,8 @@ def changed_params(root: Path, changes: Sequence[str]) -> dict[str, object]:
             params[group] = value
             continue
         old = params.get(group)
+        if old is None and GROUPS.get(group, (None, None))[0] is not None:
+            old = default_choice(root, group)
         section = (
             {"use": old} if isinstance(old, str) else dict(cast("dict[str, object]", old or {}))
         )

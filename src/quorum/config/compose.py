@@ -94,6 +94,14 @@ def read_value(text: str) -> object:
     return plain["value"]
 
 
+def default_choice(root: Path, group: str) -> str | None:
+    """The option that conf/config.yaml takes where nobody chooses; None where it names none."""
+    defaults = OmegaConf.to_container(OmegaConf.load(root / "conf" / "config.yaml"))
+    listed = cast("dict[str, list[object]]", defaults).get("defaults", [])
+    named = {k: str(v) for entry in listed if isinstance(entry, dict) for k, v in entry.items()}
+    return named.get(group)
+
+
 def input_path(root: Path, section: Mapping[str, object]) -> Path:
     """The chosen data set's file.
 
@@ -141,6 +149,13 @@ def _split(params: Mapping[str, object]) -> tuple[dict[str, str], dict[str, obje
             use = inner.pop("use", None)
             if use is not None:
                 choices[key] = str(use)
+            elif inner and GROUPS[key][0] is not None:
+                raise SettingsError(
+                    key,
+                    "changes need the name of what they change",
+                    got=inner,
+                    allowed="{use: NAME, " + ", ".join(f"{k}: …" for k in inner) + "}",
+                )
             changes[key] = inner
         else:
             raise SettingsError(

@@ -47,7 +47,7 @@ def test_null_inherits_what_conf_says(root):
 
 
 def test_a_list_is_replaced_and_not_joined(root):
-    settings = compose(root, {"partition": {"roles": ["assistant"]}})
+    settings = compose(root, {"partition": {"use": "tokens", "roles": ["assistant"]}})
     assert settings["partition"]["roles"] == ["assistant"]
 
 
@@ -141,3 +141,12 @@ def test_an_empty_params_file_is_all_defaults(root):
         (root / "params.yaml").write_text(text)
         assert read_params(root / "params.yaml") == {}
     assert compose(root) == compose(root, {})
+
+
+def test_changes_without_a_name_are_refused_since_the_name_may_be_lost(root):
+    with pytest.raises(SettingsError) as caught:
+        compose(root, {"estimator": {"control_variate": "linear"}})
+    assert str(caught.value) == (
+        "estimator: changes need the name of what they change, got {'control_variate': 'linear'}; "
+        "allowed {use: NAME, control_variate: …}"
+    )
