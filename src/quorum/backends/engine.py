@@ -62,21 +62,29 @@ class Engine:
 
     def chat(self, request: Request) -> Generation:
         """A reply to the conversation."""
-        options = dict(request.options)
+        max_tokens = cast("int", request.options["max_tokens"])
         body: Json = {
             "messages": _messages(request),
-            "max_tokens": options["max_tokens"],
-            "temperature": options["temperature"],
+            "max_tokens": max_tokens,
+            "temperature": request.options["temperature"],
             "seed": _seed(request),
             "cache_prompt": True,
         }
         answer = _checked(self._server.handle_chat_completions(body))
         choice = _first_choice(answer)
         message = cast("Json", choice["message"])
+        usage = _usage(answer)
+        if choice["finish_reason"] == "length" and usage.output_tokens < max_tokens:
+            raise BackendError(
+                "backend embedded",
+                f"a prompt of {usage.input_tokens} tokens leaves no room for max_tokens",
+                got=max_tokens,
+                mend=CONTEXT_MEND,
+            )
         return Generation(
             text=str(message.get("content") or ""),
             finish_reason=str(choice["finish_reason"]),
-            usage=_usage(answer),
+            usage=usage,
         )
 
     def choice_probs(self, request: Request) -> Generation:

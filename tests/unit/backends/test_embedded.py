@@ -172,6 +172,17 @@ def test_a_reply_that_is_cut_says_so(reply):
 
 
 @pytest.mark.embedded
+def test_a_reply_that_the_context_cuts_short_is_an_error_and_not_a_shorter_reply(reply):
+    text = "The cat sat on the mat. " * 30 + "Count from one to one hundred."
+    with pytest.raises(BackendError) as raised:
+        reply(ask(text, options={**COLD, "max_tokens": 64}))
+    assert str(raised.value) == (
+        "backend embedded: a prompt of 247 tokens leaves no room for max_tokens, got 64. "
+        "Shorten the prompt, or raise backend.n_ctx"
+    )
+
+
+@pytest.mark.embedded
 def test_an_empty_message_is_taken(reply):
     assert reply(ask(""))[0].text
 
