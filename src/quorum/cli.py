@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 import quorum
-from quorum.errors import InputError, QuorumError, SettingsError
+from quorum.errors import InputError, SettingsError
+from quorum.pipeline.entry import guarded
 
-INTERRUPTED = 130
 PIPE_WIDTH = 200  # characters of a table's line where there is no terminal
 
 
@@ -24,18 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; an error that a user can mend is one line on standard error."""
     parser = _parser()
     args = parser.parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    try:
-        args.command(args)
-    except QuorumError as error:
-        if args.debug:
-            raise
-        sys.stderr.write(f"error: {error}\n")
-        return error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted: what is done is kept; run the same command again\n")
-        return INTERRUPTED
-    return 0
+    return guarded(lambda: args.command(args), is_debugging=args.debug)
 
 
 def _parser() -> argparse.ArgumentParser:

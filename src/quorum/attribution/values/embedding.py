@@ -24,28 +24,11 @@ EMBEDDERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingCosine:
-    """Cosine of the two texts' vectors, −1 to 1; 1 exactly for the reference text.
-
-    Two blank texts score 1, one of them 0; a blank text is never embedded.
-
-    Args:
-        embedder: ``wordllama`` (sentence meaning, English; the extra ``embedding``),
-            ``char_ngrams`` (spelling; needs no extra), or ``module:function`` of a callable that
-            takes a list of m texts and gives an array (m, d).
-    """
+class _Embedding:
+    """What both have in common: the embedder, and a check of it before anything is paid for."""
 
     needs: ClassVar[Literal["text", "continuation"]] = "text"
     embedder: str = "wordllama"
-
-    def payoffs(self, replies: Sequence[Reply], reference: str) -> FloatArray:
-        """See `ValueFunction.payoffs`.
-
-        Raises:
-            MissingExtraError: The embedder needs a package that is not installed.
-            SettingsError: The embedder cannot be found or gives no finite (m, d) array.
-        """
-        return _similarities(replies, reference, self.embedder, _cosines)
 
     def check_ready(self) -> None:
         """Refuses an embedder that cannot be used, before anything is paid for.
@@ -57,17 +40,16 @@ class EmbeddingCosine:
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingEuclidean:
-    """1 / (1 + L2 distance of the two texts' vectors), above 0 to 1; 1 exactly for equal texts.
+class EmbeddingCosine(_Embedding):
+    """Cosine of the two texts' vectors, −1 to 1; 1 exactly for the reference text.
 
     Two blank texts score 1, one of them 0; a blank text is never embedded.
 
     Args:
-        embedder: As for `EmbeddingCosine`.
+        embedder: ``wordllama`` (sentence meaning, English; the extra ``embedding``),
+            ``char_ngrams`` (spelling; needs no extra), or ``module:function`` of a callable that
+            takes a list of m texts and gives an array (m, d).
     """
-
-    needs: ClassVar[Literal["text", "continuation"]] = "text"
-    embedder: str = "wordllama"
 
     def payoffs(self, replies: Sequence[Reply], reference: str) -> FloatArray:
         """See `ValueFunction.payoffs`.
@@ -76,15 +58,22 @@ class EmbeddingEuclidean:
             MissingExtraError: The embedder needs a package that is not installed.
             SettingsError: The embedder cannot be found or gives no finite (m, d) array.
         """
+        return _similarities(replies, reference, self.embedder, _cosines)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingEuclidean(_Embedding):
+    """1 / (1 + L2 distance of the two texts' vectors), above 0 to 1; 1 exactly for equal texts.
+
+    Two blank texts score 1, one of them 0; a blank text is never embedded.
+
+    Args:
+        embedder: As for `EmbeddingCosine`.
+    """
+
+    def payoffs(self, replies: Sequence[Reply], reference: str) -> FloatArray:
+        """See `EmbeddingCosine.payoffs`."""
         return _similarities(replies, reference, self.embedder, _inverse_distances)
-
-    def check_ready(self) -> None:
-        """Refuses an embedder that cannot be used, before anything is paid for.
-
-        Raises:
-            SettingsError: It cannot be found, or its package is not installed.
-        """
-        check_embedder(self.embedder)
 
 
 def _similarities(
