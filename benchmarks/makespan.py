@@ -108,7 +108,9 @@ def main() -> int:
         ("1,024 calls", 1, 1024, 0, 1.03, 0.95),
         ("16 prompts, two phases of 32", 16, 32, 32, None, 0.90),
     ]
-    print(f"{'case':30} {'queue s':>8} {'ours s':>8} {'ratio':>7} {'≤':>5} {'busy':>6} {'≥':>5}")
+    print(
+        "| case | queue s | ours s | ratio | ≤ | utilisation | ≥ |\n|---|---|---|---|---|---|---|"
+    )
     for name, n_prompts, first, second, most, least in cases:
         ratios, shares, ours, queues = [], [], [], []
         for seed in range(N_REPEATS):
@@ -121,8 +123,8 @@ def main() -> int:
         ratio, share = float(np.median(ratios)), float(np.median(shares))
         failed |= (most is not None and ratio > most) or (least is not None and share < least)
         print(
-            f"{name:30} {np.median(queues):8.2f} {np.median(ours):8.2f} {ratio:7.3f} "
-            f"{most or '':>5} {share:6.3f} {least or '':>5}"
+            f"| {name} | {np.median(queues):.2f} | {np.median(ours):.2f} | {ratio:.3f} "
+            f"| {most or ''} | {share:.3f} | {least or ''} |"
         )
     return int(failed)
 

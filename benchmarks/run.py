@@ -20,6 +20,7 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 PARTS = {
     "accuracy": "Accuracy at equal calls",
     "exact_table": "Exact values of a full table",
+    "estimation": "Time of an estimate",
     "overhead": "Own work for each coalition",
     "makespan": "Makespan of the scheduler",
     "embedded": "The embedded model",
