@@ -29,7 +29,7 @@ bench: $(VENV)/.dev ## ratios to peers, as printed in docs/benchmarks.md
 	$(ACTIVE) python benchmarks/run.py
 
 show: $(VENV)/.run ## experiments as a table: knobs and metrics only
-	$(ACTIVE) dvc exp show --drop '^(conf|data|src|stages)/|^(conf|params.yaml|run\.|study|Executor)'
+	$(ACTIVE) dvc exp show --drop '^(conf|data|src|stages)/|^(conf|src|params.yaml|run\.|study|Executor)'
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "error: Python: none of 3.11 or later was found. Install one, or run make PYTHON=/path/to/python3" >&2; exit 2; }
