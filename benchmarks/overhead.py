@@ -1,14 +1,13 @@
-"""What Quorum adds to each coalition: CPU for key, schedule and store; memory a request.
+"""What Quorum adds to each coalition: CPU for plan, render, schedule, store; memory a request.
 
 Run: ``python benchmarks/overhead.py`` (below a minute). Targets: at most 0.14 ms of own CPU a
-coalition with the store in memory (rendering included), 0.45 ms with store and ledger on disk, and
+coalition with the store in memory, 0.45 ms with store and ledger on disk, and
 150 bytes a request at a million requests.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import resource
 import subprocess
@@ -19,14 +18,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from accuracy import peers_python
+from quorum.attribution.snapshots import Snapshot
 from quorum.backends.base import Capabilities
+from quorum.config.view import BudgetView, GenerateView, InputFile, Part, PartitionView
+from quorum.pipeline.partition import make_plan
+from quorum.pipeline.plan import Plan
+from quorum.pipeline.pool import Pool
 from quorum.records import Generation, Message, Request, Target, Usage
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.options import RuntimeOptions
 from quorum.runtime.scheduler import Job, run_jobs
 from quorum.runtime.store import GenerationStore
 
-WORDS = ("What", "is", "the", "capital", "of", "all", "land", "west", "of", "Spain")  # 10 players
+PROMPT = "What is the capital of all land west of Spain"  # 10 players
+DELETE = Part("absence", "delete", {})
 N_PROMPTS = 20
 N_COALITIONS = 512
 REPLY = Generation("The capital is Lisbon, on the Tagus.", usage=Usage(12, 0, 8, 0))
@@ -50,16 +55,44 @@ class Instant:
         """Nothing is open."""
 
 
-def render(prompt: int, mask: int) -> tuple[Message, ...]:
-    """A stand-in for an absence policy: the present words."""
-    text = " ".join(word for i, word in enumerate(WORDS) if mask >> i & 1)
-    return (Message("user", f"{prompt}: {text}"),)
+def planned() -> Plan:
+    """Twenty prompts of ten players, half of the 1,024 coalitions each."""
+    snapshots = [
+        Snapshot(f"p{i}", (Message("system", f"Prompt {i}."), Message("user", PROMPT)))
+        for i in range(N_PROMPTS)
+    ]
+    view = PartitionView(
+        study="attribution",
+        input=InputFile("", ""),
+        partitioner=Part("partition", "tokens", {}),
+        roles=("user",),
+        max_players=64,
+        overflow="error",
+        absence=DELETE,
+        estimator=Part("estimator", "complementary", {}),
+        budget=BudgetView(N_COALITIONS / 1024, 10_000, None),
+        seed=0,
+    )
+    return make_plan(snapshots, view)
 
 
-def groups() -> Iterator[list[Job]]:
-    """All coalitions of all prompts, rendered as they are pulled."""
-    for prompt, mask in itertools.product(range(N_PROMPTS), range(N_COALITIONS)):
-        yield [Job(Request(render(prompt, mask), OPTIONS), (prompt, mask))]
+def pool(plan: Plan) -> Pool:
+    """The pipeline's own pool: renders as it is pulled, keeps what comes back."""
+    view = GenerateView(
+        study="attribution",
+        backend=Part("backend", "scripted", {}),
+        absence=DELETE,
+        max_tokens=16,
+        temperature=0.0,
+        samples=1,
+        noise_repeats=0,
+        seed=0,
+        needs="text",
+        reference=None,
+        estimator=None,
+        value=None,
+    )
+    return Pool(plan, view, Instant.target, group_by_prefix=False)
 
 
 def cpu_of(work: Callable[[], object]) -> float:
@@ -70,17 +103,16 @@ def cpu_of(work: Callable[[], object]) -> float:
 
 
 def run(store: GenerationStore, ledger: UsageLedger | None = None) -> None:
-    """All coalitions of all prompts, once."""
-    replies: dict[object, str] = {}
-
-    def keep(job: Job, generation: Generation, *_: object) -> tuple[()]:
-        replies[job.tag] = generation.text
-        return ()
-
+    """Plan, render, schedule, store: all coalitions of all prompts, once."""
+    plan = planned()
+    jobs = pool(plan)
     options = RuntimeOptions(progress="off")
-    work = run_jobs(Instant(), store, groups(), on_result=keep, options=options, ledger=ledger)
-    asyncio.run(work)
-    assert len(replies) == N_PROMPTS * N_COALITIONS
+    asyncio.run(
+        run_jobs(
+            Instant(), store, jobs.groups(), on_result=jobs.accept, options=options, ledger=ledger
+        )
+    )
+    assert sum(len(state.rows) for state in jobs.snapshots) == N_PROMPTS * N_COALITIONS
 
 
 def bytes_per_request(n: int) -> float:
@@ -107,7 +139,9 @@ def bytes_per_request(n: int) -> float:
 def main() -> int:
     """Measures, prints the table; 1 where a target is missed."""
     n = N_PROMPTS * N_COALITIONS
-    only_render = min(cpu_of(lambda: [None for _ in groups()]) for _ in range(3)) / n
+    plan = planned()
+    only_plan = min(cpu_of(planned) for _ in range(3)) / n
+    only_render = min(cpu_of(lambda: list(pool(plan).groups())) for _ in range(3)) / n
     in_memory = min(cpu_of(lambda: run(GenerationStore())) for _ in range(3)) / n
     durable, again = [], []
     for _ in range(3):
@@ -120,10 +154,11 @@ def main() -> int:
             ledger.close()
     memory = bytes_per_request(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
     rows = [
-        ("rendering and Request alone, ms", 1e3 * only_render, None),
-        ("new, store in memory, ms", 1e3 * in_memory, 0.14),
-        ("new, store and ledger on disk, ms", 1e3 * min(durable), 0.45),
-        ("all in the store already, ms", 1e3 * min(again), None),
+        ("plan alone, ms", 1e3 * only_plan, None),
+        ("render alone, ms", 1e3 * only_render, None),
+        ("plan, render, schedule, store in memory, ms", 1e3 * in_memory, 0.14),
+        ("the same, store and ledger on disk, ms", 1e3 * min(durable), 0.45),
+        ("the same, all in the store already, ms", 1e3 * min(again), None),
         ("memory a request, bytes", memory, 150.0),
     ]
     print("| own CPU or memory a coalition | measured | target | ratio |\n|---|---|---|---|")
