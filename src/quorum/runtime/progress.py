@@ -132,6 +132,17 @@ class PlainProgress(_Base):
         """Prints a line."""
         self._print(f"{self._label}: {text}")
 
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Says how much it was where there was less to do than the total."""
+        counts = self._counts
+        if kind is None and 0 < counts.n_done < counts.total:
+            self.note(f"done, {counts.n_done} were enough, {counts.n_from_store} from store")
+
     def _print(self, line: str) -> None:
         self._out.write(line.encode("ascii", "backslashreplace").decode("ascii") + "\n")
         self._out.flush()

@@ -93,3 +93,16 @@ def test_off_says_nothing(capfd):
         progress.advance(from_store=False)
         progress.note("hello")
     assert capfd.readouterr() == ("", "")
+
+
+def test_plain_progress_says_so_where_less_than_the_total_was_enough():
+    out = io.StringIO()
+    with PlainProgress("x", 10, out) as progress:
+        progress.advance(from_store=True)
+        progress.advance(from_store=True)
+    assert out.getvalue().splitlines()[-1] == "x: done, 2 were enough, 2 from store"
+    out = io.StringIO()
+    with pytest.raises(ValueError, match="stop"), PlainProgress("x", 10, out) as progress:
+        progress.advance(from_store=True)
+        raise ValueError("stop")
+    assert "enough" not in out.getvalue()
