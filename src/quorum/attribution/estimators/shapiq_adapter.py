@@ -202,7 +202,7 @@ def _load(name: str) -> Callable[..., object]:
         raise MissingExtraError(
             "estimator: shapiq",
             f"the package {str(error.name).partition('.')[0]} is not installed",
-            mend="Run: pip install 'quorum[shapiq]'",
+            mend="Run: pip install -e '.[shapiq]'",
         ) from error
     found = getattr(classes, name, None)
     if callable(found):

@@ -181,7 +181,7 @@ def _no_wordllama() -> MissingExtraError:
     return MissingExtraError(
         "value.embedder",
         "wordllama is not installed",
-        mend="Run: pip install 'quorum[embedding]', or choose char_ngrams",
+        mend="Run: pip install -e '.[embedding]', or choose char_ngrams",
     )
 
 

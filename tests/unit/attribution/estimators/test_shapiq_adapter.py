@@ -169,5 +169,5 @@ def test_a_class_that_no_version_has_is_an_unknown_name(library, monkeypatch) ->
 
 def test_without_the_library_the_install_command_is_given(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "shapiq", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'quorum\[shapiq\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '\.\[shapiq\]'"):
         Shapiq().plan(5, 20, 0)

@@ -94,7 +94,7 @@ def test_char_ngrams_see_spelling():
 def test_without_the_extra_wordllama_says_how_to_get_it(monkeypatch):
     embedding._wordllama.cache_clear()
     monkeypatch.setitem(sys.modules, "wordllama", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'quorum\[embedding\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '\.\[embedding\]'"):
         payoffs(EmbeddingCosine(), "a", reference="b")
 
 
