@@ -73,16 +73,11 @@ def partition_view(settings: Settings, input_file: InputFile) -> PartitionView:
         roles=tuple(cast("list[str]", rules["roles"])),
         max_players=cast("int", rules["max_players"]),
         overflow=str(rules["overflow"]),
-        absence=absence_part(settings),
+        absence=part_of(settings, "absence"),
         estimator=part_of(settings, "estimator", _plan_fields(settings)),
         budget=BudgetView(**cast("dict[str, int]", settings["budget"])),
         seed=cast("int", settings["seed"]),
     )
-
-
-def absence_part(settings: Settings) -> Part:
-    """The absence policy, with the text for an empty message."""
-    return part_of(settings, "absence")
 
 
 def backend_part(settings: Settings) -> Part:
@@ -117,7 +112,7 @@ def generate_view(settings: Settings) -> GenerateView:
     return GenerateView(
         study="attribution",
         backend=backend_part(settings),
-        absence=absence_part(settings),
+        absence=part_of(settings, "absence"),
         max_tokens=generation["max_tokens"],
         temperature=float(generation["temperature"]),
         samples=generation["samples"],

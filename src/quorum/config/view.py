@@ -128,6 +128,11 @@ class GenerateView(View):
     estimator: Part | None
     value: Part | None
 
+    @property
+    def decoding(self) -> dict[str, int | float]:
+        """Options of a request for a reply; the forecast and the pool must agree on them."""
+        return {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreView(View):

@@ -127,7 +127,7 @@ def forecast(
 def modules(plan: Plan, view: GenerateView, target: Target, store: GenerationStore) -> list[Module]:
     """What would be sent, by kind of call."""
     policy = cast("AbsencePolicy", view.absence.make())
-    options = {"max_tokens": view.max_tokens, "temperature": view.temperature, "seed": view.seed}
+    options = view.decoding
     texts: dict[str, Request] = {}
     scores: dict[str, Request] = {}
     n_coalitions = n_unknown = n_unknown_scores = 0
@@ -173,7 +173,7 @@ def _reference(
 
 
 def read_history(store: GenerationStore, target: Target) -> History:
-    """What the store's calls of the same model used, the newest ``MAX_HISTORY`` at most."""
+    """What the store's calls of the same model used, ``MAX_HISTORY`` at most."""
     mark = [target.backend, target.model, dict(target.identity)]
     characters = tokens = 0
     outputs: list[int] = []

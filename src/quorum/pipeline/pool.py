@@ -182,12 +182,7 @@ class Pool:
             text = self._reference(address.snapshot)
             assert text is not None
             return Job(Request(messages, continuation=text), address, MODULE)
-        options = {
-            "max_tokens": view.max_tokens,
-            "temperature": view.temperature,
-            "seed": view.seed,
-        }
-        return Job(Request(messages, options, address.sample), address, MODULE)
+        return Job(Request(messages, view.decoding, address.sample), address, MODULE)
 
 
 def target_text(planned: Planned) -> str:
