@@ -1,0 +1,1 @@
+"""Survey reconstruction: personas answer closed questions, weights on them match a population."""

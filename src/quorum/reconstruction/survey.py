@@ -1,0 +1,69 @@
+"""A survey: its closed questions and the shares that a population and its groups gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+POPULATION = "population"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer of a closed question: its label in the file and its text."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A closed question with at least two options, in the file's order.
+
+    Args:
+        id: Identifier, kept as the file writes it (``007`` stays ``007``).
+        text: What is asked.
+        options: The answers to choose from.
+        topic: The block of related items that the question belongs to, if the file says so.
+        ordinal: Whether the options are a scale, so that their order carries meaning.
+        split: ``train`` or ``test`` where the file fixes the side.
+    """
+
+    id: str
+    text: str
+    options: tuple[Option, ...]
+    topic: str | None = None
+    ordinal: bool = False
+    split: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How one target answered one question.
+
+    Args:
+        shares: One share an option, in the order of ``Question.options``; ≥ 0, sum 1.
+        n: Number of answers behind the shares: n_eff where given, else from se, else n.
+        n_source: Which of the three it is: ``n_eff``, ``se``, ``n``; None where none is given.
+        raw_sum: What the file's shares summed to before they were renormalised.
+    """
+
+    shares: tuple[float, ...]
+    n: float | None = None
+    n_source: str | None = None
+    raw_sum: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Questions and the targets to be matched.
+
+    Args:
+        questions: In the file's order; ids are unique.
+        targets: Target (``population``, ``party=Republican``) → question id → shares.
+        notes: What the reader recognised: percentages, rounding, groups that were skipped.
+    """
+
+    questions: tuple[Question, ...]
+    targets: Mapping[str, Mapping[str, Shares]]
+    notes: tuple[str, ...]
