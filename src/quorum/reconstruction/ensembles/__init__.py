@@ -1,0 +1,1 @@
+"""Ensembles: weights on personas, fitted to a population's shares."""
