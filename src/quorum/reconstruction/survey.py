@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 POPULATION = "population"
 
@@ -62,8 +62,13 @@ class Survey:
         questions: In the file's order; ids are unique.
         targets: Target (``population``, ``party=Republican``) → question id → shares.
         notes: What the reader recognised: percentages, rounding, groups that were skipped.
+        skipped: Ids of questions that were left out by a stated rule: select-all, or blank in
+            every target. Other files may name them.
+        dropped: Question id → the refusals that a stated rule took out of its options.
     """
 
     questions: tuple[Question, ...]
     targets: Mapping[str, Mapping[str, Shares]]
     notes: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
+    dropped: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
