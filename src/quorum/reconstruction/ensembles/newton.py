@@ -1,0 +1,143 @@
+"""Newton's method on the dual: the solver for fits with a ridge, in as many unknowns as rows.
+
+With κ > 0 the weights follow from the residual r alone, w(r) = max(0, A'r − c/2)/κ. The dual is
+concave with gradient b − r − A w(r), and on a fixed set S of active personas it is quadratic with
+curvature I + A_S A_S'/κ. So each step is one linear system of the smaller of |S| and the number of
+rows; some fifteen steps reach the optimum exactly. No n × n matrix is ever made.
+
+Source: semismooth Newton methods for sparse least squares, Li, Sun and Toh 2018, section 3. Ours:
+a bound mass is a free one with one more row, see `bound`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy
+import scipy.linalg
+
+from quorum.reconstruction.ensembles.base import FloatArray
+from quorum.reconstruction.ensembles.system import Raw, System
+
+MAX_STEPS = 200
+MAX_WORSE = 8  # steps without a smaller gap: rounding is all that is left
+EXACT = 1e-15  # duality gap wanted, relative to the system's scale
+ROUGH = 1e-4  # the same on the way to the wanted κ
+BOUND_HOLDS = 1e-10  # relative gap at which Σw = 1 is taken for the solution of Σw ≤ 1
+FLAT = 0.1  # slope left at the end of a line search, relative
+
+
+def solve_newton(system: System, start: FloatArray | None) -> Raw:
+    """The weights; the caller checks them, so a stop at MAX_STEPS is seen there.
+
+    Σw ≤ 1 is tried without the bound first; where the sum is above 1, the bound holds with
+    equality.
+    """
+    n_bound = 0
+    if system.total == "at_most_one" and start is not None and len(start) > len(system.b):
+        w, r, n_bound = _descend(bound(system), start)  # the bound held at the last κ
+        w = w / w.sum()
+        if system.gap(w) <= BOUND_HOLDS:
+            return Raw(w, "dual newton", scipy.__version__, n_bound, r)
+    if system.total != "one":
+        free = System(system.a, system.b, system.kappa, system.linear)
+        w, r, n_steps = _descend(free, start)
+        n_bound += n_steps
+        if system.total == "free" or w.sum() <= 1.0:
+            return Raw(w, "dual newton", scipy.__version__, n_bound, r)
+    w, r, n_steps = _descend(bound(system), start)
+    return Raw(w / w.sum(), "dual newton", scipy.__version__, n_bound + n_steps, r)
+
+
+def bound(system: System) -> System:
+    """A problem with free mass whose solution is a multiple of the one with Σw = 1.
+
+    On {Σu = t} the columns a_i − b turn |b − A w|² + κ|w|² into a form q of degree two, so that
+    min q(u) + (Σu − 1)² = min over t of t² q + (t − 1)² = q/(1 + q), least where q is.
+    """
+    a = np.vstack([system.a - system.b[:, None], np.ones(system.a.shape[1])])
+    return System(a, np.append(np.zeros(len(system.b)), 1.0), system.kappa)
+
+
+def _descend(system: System, start: FloatArray | None) -> tuple[FloatArray, FloatArray, int]:
+    """Weights, residual, steps. From cold, κ comes down by factors of ten."""
+    if start is not None and start.shape == system.b.shape:
+        r, kappas = start, [system.kappa]
+    else:
+        r = system.b - system.a.mean(axis=1)
+        largest = float(np.einsum("mi,mi->", system.a, system.a)) / 100.0
+        n_kappas = int(np.ceil(np.log10(max(largest / system.kappa, 1.0))))
+        kappas = [system.kappa * 10.0**k for k in range(n_kappas, -1, -1)]
+    n_steps, w = 0, np.zeros(system.a.shape[1])
+    for kappa in kappas:
+        level = System(system.a, system.b, kappa, system.linear)
+        exact = EXACT if kappa == system.kappa else ROUGH
+        r, w, more = _climb(level, r, exact * system.scale)
+        n_steps += more
+    return w, r, n_steps
+
+
+def _climb(system: System, r: FloatArray, enough: float) -> tuple[FloatArray, FloatArray, int]:
+    """Newton steps until the duality gap is small or stops falling; r, weights, their number."""
+    best_r, best, least = r, np.zeros(0), np.inf
+    n_worse = n_steps = 0
+    pull = system.a.T @ r - system.linear / 2.0
+    while True:
+        w = np.maximum(pull, 0.0) / system.kappa
+        rest = system.b - system.a @ w
+        primal = (rest @ rest + system.kappa * (w @ w) + system.linear * w.sum()) / 2.0
+        dual = system.b @ r - r @ r / 2.0 - system.kappa * (w @ w) / 2.0
+        gap = float(primal - dual)
+        if gap < least or best.size == 0:
+            best_r, best, least, n_worse = r, w, gap, 0
+        else:
+            n_worse += 1
+        if gap <= enough or n_worse > MAX_WORSE or n_steps >= MAX_STEPS:
+            return best_r, best, n_steps
+        gradient = rest - r
+        step = _direction(system, w, gradient)
+        turn = np.asarray(system.a.T @ step, np.float64)
+        length = _line_search(system, pull, turn, float(gradient @ step), float(step @ step))
+        r, pull = r + length * step, pull + length * turn
+        n_steps += 1
+
+
+def _line_search(
+    system: System, pull: FloatArray, turn: FloatArray, first: float, square: float
+) -> float:
+    """A length at which the dual's slope has fallen to a tenth.
+
+    The dual is concave along the step, so its slope falls; a trial costs one pass over n numbers.
+    """
+    now = np.maximum(pull, 0.0)
+
+    def slope(length: float) -> float:
+        moved = np.maximum(pull + length * turn, 0.0) - now
+        return first - length * square - float(turn @ moved) / system.kappa
+
+    if first <= 0 or slope(1.0) >= -FLAT * first:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        value = slope(middle)
+        if abs(value) <= FLAT * first:
+            return middle
+        low, high = (middle, high) if value > 0 else (low, middle)
+    return low or high
+
+
+def _direction(system: System, w: FloatArray, gradient: FloatArray) -> FloatArray:
+    """(I + B B')⁻¹ gradient, B the active columns over √κ."""
+    b = system.a[:, w > 0] / np.sqrt(system.kappa)
+    m, k = b.shape
+    if k == 0:
+        return gradient
+    if k < m:
+        inner = b.T @ b
+        inner.flat[:: k + 1] += 1.0
+        solved = scipy.linalg.solve(inner, b.T @ gradient, assume_a="pos", overwrite_a=True)
+        return np.asarray(gradient - b @ solved, np.float64)
+    outer = b @ b.T
+    outer.flat[:: m + 1] += 1.0
+    solved = scipy.linalg.solve(outer, gradient, assume_a="pos", overwrite_a=True)
+    return np.asarray(solved, np.float64)

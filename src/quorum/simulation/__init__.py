@@ -1,0 +1,1 @@
+"""Simulation: synthetic worlds whose truth is known."""
