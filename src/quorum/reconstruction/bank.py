@@ -12,13 +12,12 @@ from itertools import combinations
 import yaml
 
 from quorum.errors import InputError
-from quorum.reconstruction.texts import normalised
 
 GROUPS = ("core", "thematic", "theoretical", "survey", "question")
 PLACE = "{value}"
 Pair = tuple[str, str]
 
-_ID = re.compile(r"[a-z][a-z0-9_]*")
+_ID = re.compile(r"[^\s=](?:[^=\r\n]*[^\s=])?")
 _KEYS = ("id", "label", "phrase", "values", "group", "incompatible_with", "source")
 _NEEDED = ("id", "label", "phrase", "values", "group")
 # Characters that YAML would read as line breaks or refuse, even between double quotes.
@@ -30,14 +29,14 @@ class Attribute:
     """One trait of a persona.
 
     Args:
-        id: Identifier: lower-case letters, digits, underscores.
+        id: Identifier, without an equals sign; in files lower-case words with underscores.
         label: Its name for people.
         phrase: What is said of a persona, with ``{value}`` where the value stands. No other mark
             has a meaning: braces and the like are passed on as they are.
         values: What it can be; distinct texts.
-        group: ``core``, ``thematic``, ``theoretical`` (given), ``survey``, ``question`` (derived).
-        incompatible_with: Own value → what it excludes: ``attribute=value``, or ``attribute`` for all
-            of its values. It holds in both directions.
+        group: Given: ``core``, ``thematic``, ``theoretical``; derived: ``survey``, ``question``.
+        incompatible_with: Own value → what it excludes: ``attribute=value``, or ``attribute`` for
+            all of its values. It holds in both directions.
         source: Where it comes from, as free text.
 
     Raises:
@@ -55,7 +54,7 @@ class Attribute:
     def __post_init__(self) -> None:
         at = f"attribute {self.id!r}"
         if not _ID.fullmatch(self.id):
-            raise InputError(at, "no usable id", allowed="lower-case letters, digits, underscores")
+            raise InputError(at, "no usable id", allowed="one line without an equals sign")
         if not self.label.strip():
             raise InputError(at, "has no label")
         if PLACE not in self.phrase:
@@ -68,7 +67,7 @@ class Attribute:
         for value in self.values:
             if not value.strip():
                 raise InputError(at, "a value is empty", got=value)
-            if (first := seen.setdefault(normalised(value), value)) is not value:
+            if (first := seen.setdefault(value.strip().casefold(), value)) is not value:
                 raise InputError(at, "two values are the same", got=[first, value])
         for value in self.incompatible_with:
             if value not in self.values:
@@ -278,7 +277,7 @@ def _text(node: yaml.Node, where: str, what: str) -> str:
 
 
 def bank_yaml(bank: Bank) -> str:
-    """The canonical YAML of a bank: `read_bank` gives the same bank back, from any reader's text."""
+    """The canonical YAML of a bank, the same to every reader; `read_bank` gives the bank back."""
     lines = ["attributes:"]
     for a in bank.attributes:
         lines += [f"- id: {_quoted(a.id)}", f"  label: {_quoted(a.label)}"]
