@@ -50,7 +50,8 @@ def reconstruction_pages(
     Args:
         diagnostics: The object of ``diagnostics.json``.
         run: What the run is: ``title`` and ``notes`` have their place; any other entry (a text,
-            a number, true, false, null, or a mapping of these) is shown under its own name.
+            a number, true, false, null, or a list or a mapping of these) is shown under its own
+            name.
 
     Raises:
         InputError: The object is not the diagnostics of a reconstruction, or ``run`` holds
@@ -85,7 +86,11 @@ def _flat(node: Node) -> list[Fact]:
             name = facts({key: ""})[0][0]
             found += [(f"{name}: {label.lower()}", value) for label, value in inner]
         else:
-            found += facts(Node(node.where, {key: node.items[key]}).scalars())
+            value = node.items[key]
+            items = value if isinstance(value, (list, tuple)) else [value]
+            read = [Node(node.where, {key: item}).scalars()[key] for item in items]
+            shown = "; ".join(scalar(item) for item in read) or None
+            found += facts({key: read[0] if len(read) == 1 else shown})
     return found
 
 
@@ -199,7 +204,7 @@ def _first_facts(target: Target, read: Diagnostics) -> list[Fact]:
 
 
 def _about(read: Diagnostics) -> list[Fact]:
-    """The survey, the split, the elicitation and the cleaning, those that were not given left out."""
+    """Survey, split, elicitation and cleaning; what was not given is left out."""
     survey = [(f"Survey: {name.lower()}", value) for name, value in facts(_given(read.survey))]
     found = [*survey, *facts(_given(read.split))]
     if read.pair:

@@ -25,7 +25,7 @@ _UNUSED = ("intercept", "reference", "lam")  # null: the fit has none
 def active_personas(diagnostics: Diagnostics, target: str, count: int | None) -> View:
     """The personas of weight above 0 in a target's fit, heaviest first, with their text.
 
-    Keys: ``rows`` (at most ``count``), ``n`` (all of them), ``share`` (of the mass, of those shown).
+    Keys: ``rows`` (at most ``count``), ``n`` (all of them), ``share`` (their part of the mass).
     """
     weighted: list[tuple[float, Persona]] = [
         (weight, persona)
@@ -57,7 +57,7 @@ def cell_rows(diagnostics: Diagnostics, target: str) -> list[View]:
     totals: dict[str, float] = {}
     for cell in diagnostics.cells:
         totals[cell.attribute] = totals.get(cell.attribute, 0.0) + (cell.weights.get(target) or 0.0)
-    rows = []
+    rows: list[View] = []
     for cell in diagnostics.cells:
         weight = _weight_share(cell, target, totals[cell.attribute])
         rows.append(
@@ -190,7 +190,8 @@ def problems(target: Target) -> View:
 def position_view(bias: Mapping[str, object]) -> View | None:
     """The position-bias audit: its scalars as facts, its lists of rows as tables, in their order.
 
-    ``by_position`` rows (position, probability, expected) are drawn as bars with the expected
+    Rows of ``by_position`` or ``positions`` (``position``, ``probability`` or ``mean``,
+    ``expected``, and where given ``n_options`` and ``n``) are drawn as bars with the expected
     share as a tick. A nested mapping is flattened, its name in front.
 
     Raises:
@@ -199,10 +200,10 @@ def position_view(bias: Mapping[str, object]) -> View | None:
     if not bias:
         return None
     plain, tables = _parted(Node("diagnostics.position_bias", bias))
-    bars = [] if "by_position" not in tables else _position_bars(tables.pop("by_position"))
+    places = [*tables.pop("by_position", []), *tables.pop("positions", [])]
     return {
         "facts": facts(plain),
-        "bars": bars,
+        "bars": [_position_bar(row) for row in places],
         "tables": [_generic_table(name, rows) for name, rows in tables.items() if rows],
     }
 
@@ -222,19 +223,18 @@ def _parted(node: Node) -> tuple[dict[str, str | int | float | bool | None], dic
     return plain, tables
 
 
-def _position_bars(rows: Sequence[Node]) -> list[View]:
-    found: list[View] = []
-    for row in rows:
-        probability, expected = row.number("probability"), row.give_number("expected")
-        found.append(
-            {
-                "position": scalar(row.scalars().get("position")),
-                "probability": share(probability) or "n/a",
-                "expected": share(expected) or "n/a",
-                "style": bar_style([("p", probability), ("t", expected)]),
-            }
-        )
-    return found
+def _position_bar(row: Node) -> View:
+    name = "mean" if "mean" in row.items else "probability"
+    probability, expected = row.number(name), row.give_number("expected")
+    n_options = row.give_count("n_options")
+    place = scalar(row.scalars().get("position"))
+    return {
+        "position": place if n_options is None else f"{place} of {n_options}",
+        "n": "" if row.give_count("n") is None else f"{row.need_count('n'):,}",
+        "probability": share(probability) or "n/a",
+        "expected": share(expected) or "n/a",
+        "style": bar_style([("p", probability), ("t", expected)]),
+    }
 
 
 def _generic_table(name: str, rows: Sequence[Node]) -> View:

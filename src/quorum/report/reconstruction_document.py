@@ -21,13 +21,16 @@ from quorum.report.reconstruction_records import (
     Target,
 )
 
+_OF_THE_FIT = ("mass", "n_active", "effective_size")  # metrics that know no target
+
 
 def read_diagnostics(source: Mapping[str, object]) -> Diagnostics:
     """The typed record of ``diagnostics.json``.
 
     Raises:
         InputError: A field is missing or of the wrong kind, a number is not finite, a name stands
-            twice, or real people would be shown as persons or in a group below MIN_CELL.
+            twice, a value of a sealed test is given, or real people would be shown as persons or
+            in a group below MIN_CELL.
     """
     node = Node("diagnostics", source)
     if source.get("schema") != 1:
@@ -45,6 +48,10 @@ def read_diagnostics(source: Mapping[str, object]) -> Diagnostics:
     if not targets:
         raise InputError("diagnostics.targets", "is empty", allowed="one target or more")
     _unique(node.at("targets"), [target.name for target in targets])
+    is_sealed = split.need_choice("test", ("open", "sealed")) == "sealed"
+    if is_sealed:
+        for place, target in enumerate(targets):
+            _check_sealed(target, f"diagnostics.targets[{place}]")
     level = node.number("level")
     if level is None or not 0.0 < level < 1.0:
         raise InputError("diagnostics.level", "must lie between 0 and 1", got=level)
@@ -57,7 +64,7 @@ def read_diagnostics(source: Mapping[str, object]) -> Diagnostics:
         survey=node.give_child("survey").scalars(),
         split=_without(split, "pair").scalars(),
         pair=split.give_texts("pair"),
-        is_sealed=split.need_choice("test", ("open", "sealed")) == "sealed",
+        is_sealed=is_sealed,
         cleaning=_without(cleaning, "counts").scalars(),
         cleaning_counts=tuple(
             (item.need_text("reason"), item.need_count("n"))
@@ -85,6 +92,42 @@ def _unique(where: str, names: Iterable[str]) -> None:
         if name in seen:
             raise InputError(where, "a name stands twice", got=name)
         seen.add(name)
+
+
+def _check_sealed(target: Target, where: str) -> None:
+    """Nothing that rests on a test question's target may stand there while the test is sealed."""
+    tested = {question.id for question in target.questions if question.split == "test"}
+    leaks = [
+        question.id
+        for question in target.questions
+        if question.id in tested
+        and (question.mse, question.total_variation, question.is_modal_right) != (None,) * 3
+    ]
+    leaks += [
+        f"{question.id} {option.label}"
+        for question in target.questions
+        for option in question.options
+        if question.id in tested and option.target is not None
+    ]
+    leaks += [
+        record.metric
+        for record in target.records
+        if record.split == "test" and record.value is not None and record.metric not in _OF_THE_FIT
+    ]
+    leaks += [
+        f"difference to {row.against}"
+        for row in target.paired
+        if row.split == "test" and row.difference is not None
+    ]
+    leaks += [name for name, _, lost in target.uncovered if name in tested and lost is not None]
+    leaks += ["interval_coverage.test"] if target.test_coverage is not None else []
+    if leaks:
+        raise InputError(
+            where,
+            "the test is sealed and yet a value of it is written",
+            got=leaks[0],
+            allowed="null",
+        )
 
 
 def _policy(node: Node, targets: tuple[Target, ...]) -> str:
@@ -173,7 +216,7 @@ def _record(node: Node) -> Record:
         metric=node.need_text("metric"),
         value=node.number("value"),
         reason=node.give_text("reason"),
-        split=node.need_text("split"),
+        split=node.give_text("split"),
         unit=node.give_text("unit"),
         policy=node.give_text("policy"),
         n_questions=node.give_count("n_questions"),
@@ -221,7 +264,10 @@ def _cell(node: Node, *, is_panel: bool) -> Cell:
     n = node.need_count("n")
     if is_panel and n < MIN_CELL:
         raise InputError(
-            node.at("n"), "so small a group of real people is not shown", got=n, allowed="10 or more"
+            node.at("n"),
+            "so small a group of real people is not shown",
+            got=n,
+            allowed="10 or more",
         )
     return Cell(
         attribute=node.need_text("attribute"),

@@ -90,13 +90,18 @@ def scalar(value: Scalar) -> str:
 
 
 def facts(items: Mapping[str, Scalar]) -> list[Fact]:
-    """Every entry as a fact; ``x_reason`` is said with ``x`` where that is null."""
+    """Every entry as a fact; ``x_reason``, else ``reason``, is said with ``x`` where that is null.
+
+    So stand also ``y x`` and ``y reason``, as a nested mapping ``y`` is written.
+    """
     found = []
     for name, value in items.items():
-        if name.endswith("_reason") and name.removesuffix("_reason") in items:
+        reason_of = name.removesuffix("_reason") if name.endswith("_reason") else ""
+        if reason_of in items or name.split(" ")[-1] == "reason":
             continue
         shown = scalar(value)
-        reason = items.get(f"{name}_reason")
+        general = " ".join([*name.split(" ")[:-1], "reason"])
+        reason = items.get(f"{name}_reason") or items.get(general)
         if value is None and reason:
             shown += f": {scalar(reason)}"
         found.append((_LABELS.get(name) or words(name), shown))

@@ -190,8 +190,7 @@ def record_table(target: Target) -> View:
         found = [group.get(source) for source in sources]
         digits = row_digits([None if item is None else item.value for item in found])
         cells = [
-            "" if item is None else reasons.shown(item.value, digits, item.reason)
-            for item in found
+            "" if item is None else reasons.shown(item.value, digits, item.reason) for item in found
         ]
         first = next(iter(group.values()))
         how = ", ".join(part for part in (key[3], key[1], key[2]) if part)
@@ -269,7 +268,9 @@ def counts_of_verdicts(diagnostics: Diagnostics) -> list[str]:
     leads = [lead(target) for target in diagnostics.targets]
     for against in dict.fromkeys(row.against for rows in leads for row in rows):
         found = [row.verdict() for rows in leads for row in rows if row.against == against]
-        line = f"Closer than {source_name(against).lower()} in {found.count('closer')} of {len(leads)}"
+        line = (
+            f"Closer than {source_name(against).lower()} in {found.count('closer')} of {len(leads)}"
+        )
         rest = [f"{VERDICTS[w]} in {found.count(w)}" for w in _LESS if w in found]
         lines.append("; ".join([f"{line} targets", *rest]) + ".")
     return lines
@@ -323,9 +324,7 @@ def _question_view(
     }
 
 
-def _option_view(
-    option: Option, policies: Sequence[str], limit: int, *, is_hidden: bool
-) -> View:
+def _option_view(option: Option, policies: Sequence[str], limit: int, *, is_hidden: bool) -> View:
     predicted = [option.predicted.get(policy) for policy in policies]
     has_interval = option.low is not None and option.high is not None
     missing = "sealed" if is_hidden else "n/a"

@@ -302,15 +302,14 @@ def _cells(targets: Sequence[str], rng: random.Random) -> list[Document]:
 def _position_bias() -> Document:
     return {
         "n_answers": 7200,
-        "mean_total_variation": 0.214,
-        "position_share_of_variance": 0.18,
-        "content_share_of_variance": None,
-        "content_share_of_variance_reason": "one order was asked",
-        "by_position": [
-            {"position": 1, "probability": 0.41, "expected": 0.28},
-            {"position": 2, "probability": 0.27, "expected": 0.28},
-            {"position": 3, "probability": 0.32, "expected": 0.44},
+        "positions": [
+            {"n_options": 2, "position": 1, "n": 3600, "mean": 0.62, "expected": 0.5},
+            {"n_options": 2, "position": 2, "n": 3600, "mean": 0.38, "expected": 0.5},
+            {"n_options": 3, "position": 1, "n": 3600, "mean": 0.41, "expected": 1 / 3},
         ],
+        "reversal": {"mean": 0.214, "n_pairs": 3600},
+        "any_order": {"mean": None, "n_pairs": 0, "reason": "no question was asked in two orders"},
+        "variance": {"position": 0.18, "content": 0.55},
         "by_question": [{"question": "Q1", "total_variation": 0.2, "reason": None}],
     }
 
@@ -348,7 +347,7 @@ def _entropy(asked: list[Document], rng: random.Random) -> Document:
 class Reader(HTMLParser):
     """Reads a page as a browser does: tags, links, visible text; fails on unbalanced tags."""
 
-    void = frozenset(["meta", "input", "br", "hr", "img", "link"])
+    void = frozenset(["meta", "wbr", "input", "br", "hr", "img", "link"])
 
     def __init__(self, page: str) -> None:
         super().__init__()
