@@ -9,6 +9,7 @@ and what stands beside an answer is its comment.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from quorum.reconstruction.quantities import parse_distribution, parse_scale
@@ -28,6 +29,8 @@ from quorum.reconstruction.texts import normalised
 __all__ = ["Parsed", "free_text", "parse_choice", "parse_distribution", "parse_scale"]
 
 _MIN_PREFIX = 3  # characters of an option's text that a cut reply must hold
+_MAX_MARKERS = 20  # marked answers that are looked at, from the end
+_LOOK_BACK = 80  # characters before a letter that can make it a choice
 _MARKER = re.compile(
     r"(?:\b(?:answer|antwort|response|choice|selection)\b[\s*_\"']*"
     r"(?:\s(?:is|would be|will be|seems to be|ist)\b|[:=])+[\s*_:=]*|\\boxed\s*\{(?:\\text\{)?)"
@@ -49,6 +52,7 @@ _NEGATED = re.compile(
     r"(?:\b(?:not|never|cannot|can't|neither|nor|except|than|of)|n't)\s(?:\S+\s+){0,3}\S*\Z"
 )
 _ARTICLE = re.compile(r"\s+(?!(?:is|because|since|as|and|or|fits|would|seems|describes)\b)\w")
+_ENDS = re.compile(r"[*_\"'”)`\]]*[.!]?\s*(?:\Z|\n)")
 _GOES_ON = re.compile(r"[^\w\s]|\s*\n|\s+(?:because|since|when|if|as|i|we|though|although)\b")
 
 
@@ -94,7 +98,10 @@ def _ambiguous(candidates: Sequence[int], rule: str, body: str) -> Parsed:
 
 def _letter(body: str, table: Shown) -> Parsed | None:
     """The reply is a label, in whatever decoration: ``**B**``, ``$B$``, ``(b).``."""
-    index = table.letters.get(bare(body))
+    label = bare(body)
+    if not label.isascii():
+        label = unicodedata.normalize("NFKC", label)  # the B of a Japanese keyboard
+    index = table.letters.get(label)
     return None if index is None else _answered(index, "letter")
 
 
@@ -192,7 +199,7 @@ def _first_text(line: str, table: Shown) -> set[int]:
 
 def _marked(body: str, table: Shown) -> Parsed | None:
     r"""The last marked answer: ``Answer: B``, ``my answer is Sometimes``, ``\boxed{B}``."""
-    for match in reversed([*_MARKER.finditer(body)]):
+    for match in reversed([*_MARKER.finditer(body)][-_MAX_MARKERS:]):
         rest = body[match.end() :].lstrip()
         first = rest.partition("\n")[0].removesuffix("$")
         read = _plain(first.partition("}")[0] if "boxed" in match[0] else first, table)
@@ -216,7 +223,7 @@ def _no_answer(body: str, table: Shown) -> Parsed | None:
     if says_dont_know(body):
         own = [i for i, o in enumerate(table.options) if says_dont_know(o.text)]
         if len(own) == 1 and not (set(_letters(body, table)) - set(own)):
-            return _answered(own[0], "dont_know", None if len(body) < 40 else body)
+            return _answered(own[0], "dont_know", body)
         return Parsed(
             "missing", (), "dont_know", "dont_know", tuple(_letters(body, table)), comment=body
         )
@@ -233,11 +240,9 @@ def _no_answer(body: str, table: Shown) -> Parsed | None:
 def _starts_with(line: str, table: Shown) -> int | None:
     """The option whose text begins the line, where the text ends there or is set off."""
     plain = normalised(line.lstrip("*_`\"'“([$ "))
-    for text in sorted(table.texts, key=lambda t: (-len(t), t)):
-        if plain.startswith(text) and (
-            len(plain) == len(text) or _GOES_ON.match(plain[len(text) :])
-        ):
-            return table.texts[text]
+    for text, index, _ in table.phrases:
+        if plain.startswith(text) and (len(plain) == len(text) or _GOES_ON.match(plain, len(text))):
+            return index
     return None
 
 
@@ -258,12 +263,20 @@ def _start(body: str, table: Shown) -> Parsed | None:
     return _answered(fitting[0], "prefix") if fitting else None
 
 
+def _before(match: re.Match[str]) -> str:
+    """What stands before a label: no more than the rules look at."""
+    return match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+
+
 def _is_word(match: re.Match[str], body: str) -> bool:
     """Whether a token is the article A, the pronoun I, or a number that counts something."""
     label = match[1]
     if label == "A":
         return bool(_ARTICLE.match(body, match.end()))
-    return label == "I" or label.isdigit()
+    if label == "I":
+        is_object = _BEFORE.search(_before(match)) and _ENDS.match(body, match.end())
+        return not (is_object or _AFTER.match(body, match.end()))
+    return label.isdigit()
 
 
 def _letters(body: str, table: Shown) -> list[int]:
@@ -271,7 +284,7 @@ def _letters(body: str, table: Shown) -> list[int]:
     found = [
         table.letters[match[1]]
         for match in table.token.finditer(body)
-        if _NAMES.search(body[: match.start()]) or not _is_word(match, body)
+        if _NAMES.search(_before(match)) or not _is_word(match, body)
     ]
     return sorted(set(found))
 
@@ -282,12 +295,13 @@ def _sentence(body: str, table: Shown) -> Parsed | None:
     if len(found) > 1:
         return _ambiguous(found, "sentence", body)
     for match in table.token.finditer(body):
-        before, index = body[: match.start()], table.letters[match[1]]
+        before, index = _before(match), table.letters[match[1]]
         if index not in found or _NEGATED.search(before.rpartition(".")[2].lower()):
             continue
         if _BEFORE.search(before) or _AFTER.match(body, match.end()):
-            if _first_text(body[match.end() :].lstrip(" ):.-–—("), table) - {index}:
-                return None
+            text = _first_text(body[match.end() :].lstrip(" ):.-–—("), table)
+            if text - {index}:
+                return _ambiguous([index, *text], "sentence", body)
             return _answered(index, "sentence", body)
     return None
 

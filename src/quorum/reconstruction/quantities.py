@@ -31,7 +31,7 @@ _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _OF = re.compile(rf"({_NUMBER})\s*(?:/|out of|of)\s*({_NUMBER})")
 _ANY = re.compile(rf"(?<![\w.])(?:{_NUMBER}|(?:{'|'.join(sorted(_WORDS))})(?!\w))(?![\w%]|\.\d)")
 _SUM_TOLERANCE = 0.02  # of a share: whole percentages sum to 98–102
-_SHARE = re.compile(r"\s*(?:[:=–—-]|\bis\b)?\s*([+-]?\d*\.?\d+)\s*(%|percent\b)?", re.IGNORECASE)
+_SHARE = re.compile(r"\s*(?:[:=–—-]|\bis\b)?\s*[\"'*_]*([+-]?\d*\.?\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +148,9 @@ def parse_distribution(text: str, options: Sequence[Option]) -> ParsedShares:
 def _named_shares(body: str, options: tuple[Option, ...]) -> tuple[dict[int, float], bool]:
     """Index → number as written, and whether an option has two different ones."""
     table = shown(options)
-    names = re.compile(rf"(?<!\w)[\"'*_`(\[]*({table.item})[\"'*_`)\]]*")
     found: dict[int, float] = {}
     position = 0
-    while match := names.search(body, position):
+    while match := table.named.search(body, position):
         position = match.end()
         share = _SHARE.match(body, position)
         if share is None:

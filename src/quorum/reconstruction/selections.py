@@ -8,10 +8,12 @@ from quorum.reconstruction.replies import Parsed, json_fields, says_dont_know, s
 from quorum.reconstruction.shown import DECOR, Shown, bare, key
 from quorum.reconstruction.texts import normalised
 
-_SEPARATOR = r"[\s,;/&+|.•*-]*(?:\b(?:and|und|or|also|as well as)\b)?[\s,;/&+|.•*-]*"
+_SEPARATOR = re.compile(r"[\s,;/&+|.•*-]*(?:\b(?:and|und|or|also|as well as)\b)?[\s,;/&+|.•*-]*")
 _MARKER = re.compile(
     r"\b(?:answers?|choices?|selections?)\b(?:\s+(?:is|are))?\s*[:=]?\s*", re.IGNORECASE
 )
+_MAX_MARKERS = 20  # marked answers that are looked at, from the end
+_BULLETS = DECOR + "-•"
 _NONE = re.compile(r"none of (?:the above|these|them|the options)[.! ]*")
 
 
@@ -32,9 +34,9 @@ def parse_selection(body: str, table: Shown) -> Parsed:
         return _selected([own], "text")
     if bare(body) == "" or _NONE.fullmatch(normalised(body)):
         return _selected([], "none_of_them")
-    markers = [*_MARKER.finditer(body)]
+    markers = [*_MARKER.finditer(body)][-_MAX_MARKERS:]
     for rest in (body, *(body[m.end() :] for m in reversed(markers))):
-        listed = _list(rest.strip(DECOR), table)
+        listed = _list(rest.strip(DECOR).lstrip(_BULLETS), table)
         if listed is not None:
             return _selected(listed, "list")
     if says_dont_know(body):
@@ -60,17 +62,15 @@ def _list(text: str, table: Shown) -> list[int] | None:
         return [table.letters[letter] for letter in text]
     found: list[int] = []
     position = 0
-    item = re.compile(table.item)
-    separator = re.compile(_SEPARATOR)
     while position < len(text):
-        match = item.match(text, position)
+        match = table.item.match(text, position)
         if match is None:
             return None
         index = _item(match[0], table)
         if index is None:
             return None
         found.append(index)
-        after = separator.match(text, match.end())
+        after = _SEPARATOR.match(text, match.end())
         position = after.end() if after else match.end()
         if position == match.end() and position < len(text):
             return None

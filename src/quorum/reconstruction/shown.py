@@ -37,7 +37,9 @@ class Shown:
         texts: Key of a text → index.
         leading: A label at the start, set off from what follows it.
         token: A label by itself anywhere.
-        item: A pattern for a label or a text, for lists of answers.
+        item: A label, a text, or both, for lists of answers.
+        named: The same anywhere, in decoration.
+        phrases: Each key of a text, the longest first, its index, and the key as whole words.
     """
 
     options: tuple[Option, ...]
@@ -46,7 +48,9 @@ class Shown:
     texts: dict[str, int]
     leading: re.Pattern[str]
     token: re.Pattern[str]
-    item: str
+    item: re.Pattern[str]
+    named: re.Pattern[str]
+    phrases: tuple[tuple[str, int, re.Pattern[str]], ...]
 
     @property
     def is_numeric(self) -> bool:
@@ -57,11 +61,10 @@ class Shown:
         """Options whose text stands in a text as whole words, longer ones first taken."""
         rest = normalised(text)
         found: list[int] = []
-        for wanted in sorted(self.texts, key=lambda t: (-len(t), t)):
-            pattern = rf"(?<!\w){re.escape(wanted)}(?!\w)"
-            rest, count = re.subn(pattern, " | ", rest)
+        for _, index, pattern in self.phrases:
+            rest, count = pattern.subn(" | ", rest)
             if count:
-                found.append(self.texts[wanted])
+                found.append(index)
         return tuple(sorted(found))
 
 
@@ -76,6 +79,11 @@ def shown(options: tuple[Option, ...]) -> Shown:
         texts.setdefault(key(option.text), i)
     any_label = _either(labels)
     any_lower = _either([label.lower() for label in labels])
+    any_text = f"(?i:{_either([option.text for option in options])})"
+    item = (
+        rf"(?:{any_label}|{any_lower})\s*[).:]\s*{any_text}(?!\w)"
+        rf"|{any_text}(?!\w)|(?:{any_label}|{any_lower})(?!\w)[).]?"
+    )
     return Shown(
         options,
         _exact(options),
@@ -87,8 +95,12 @@ def shown(options: tuple[Option, ...]) -> Shown:
             rf"|({any_lower})\s*(?:[)\]]|[.:](?=\s|\Z)|\n|\Z))"
         ),
         re.compile(rf"(?<![\w'’./-])({any_label})(?![\w'’/-]|[.,]\d)"),
-        rf"(?:{any_label}|{any_lower})\s*[).:]\s*(?i:{_either([o.text for o in options])})(?!\w)"
-        rf"|(?i:{_either([o.text for o in options])})(?!\w)|(?:{any_label}|{any_lower})(?!\w)[).]?",
+        re.compile(item),
+        re.compile(rf"(?<!\w)[\"'*_`(\[]{{0,4}}({item})[\"'*_`)\]]{{0,4}}"),
+        tuple(
+            (text, texts[text], re.compile(rf"(?<!\w){re.escape(text)}(?!\w)"))
+            for text in sorted(texts, key=lambda text: (-len(text), text))
+        ),
     )
 
 
