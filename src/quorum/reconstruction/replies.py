@@ -19,7 +19,8 @@ _END_OF_THOUGHT = re.compile(
 )
 _FIELDS = "answer|choice|option|label|letter|response|selected|selection|value|answers|choices"
 _FIELD = re.compile(
-    rf"""["'](?:{_FIELDS})["']\s*:\s*("(?:[^"\\]|\\.)*"|'[^']*'|-?\d+(?:\.\d+)?|null|\[[^\]\[]{0, 2000}\])""",
+    rf"""["'](?:{_FIELDS})["']\s*:\s*"""
+    r"""("(?:[^"\\]|\\.)*"|'[^']*'|-?\d+(?:\.\d+)?|null|\[[^\]\[]{0,2000}\])""",
     re.IGNORECASE,
 )
 _COMMENT = re.compile(
