@@ -44,14 +44,8 @@ def read_diagnostics(source: Mapping[str, object]) -> Diagnostics:
         raise InputError(
             "diagnostics.personas", "real people are never shown one by one", allowed="null"
         )
-    targets = tuple(_target(item) for item in node.need_children("targets"))
-    if not targets:
-        raise InputError("diagnostics.targets", "is empty", allowed="one target or more")
-    _unique(node.at("targets"), [target.name for target in targets])
     is_sealed = split.need_choice("test", ("open", "sealed")) == "sealed"
-    if is_sealed:
-        for place, target in enumerate(targets):
-            _check_sealed(target, f"diagnostics.targets[{place}]")
+    targets = _targets(node, is_sealed=is_sealed)
     level = node.number("level")
     if level is None or not 0.0 < level < 1.0:
         raise InputError("diagnostics.level", "must lie between 0 and 1", got=level)
@@ -80,6 +74,17 @@ def read_diagnostics(source: Mapping[str, object]) -> Diagnostics:
         stop_reason=node.give_text("stop_reason"),
         notes=node.give_texts("notes"),
     )
+
+
+def _targets(node: Node, *, is_sealed: bool) -> tuple[Target, ...]:
+    targets = tuple(_target(item) for item in node.need_children("targets"))
+    if not targets:
+        raise InputError(node.at("targets"), "is empty", allowed="one target or more")
+    _unique(node.at("targets"), [target.name for target in targets])
+    if is_sealed:
+        for place, target in enumerate(targets):
+            _check_sealed(target, f"{node.at('targets')}[{place}]")
+    return targets
 
 
 def _without(node: Node, *names: str) -> Node:

@@ -24,7 +24,7 @@ _METRICS = {
     "mae": "MAE",
     "jensen_shannon": "Jensen–Shannon",
     "earth_movers": "Earth mover’s",
-    "n_active": "Active personas",
+    "n_active": "Active (weight above 0)",
     "effective_size": "Effective size",
 }
 _SPLITS = {"cv": "cross-validation", "test": "test", "train": "training"}

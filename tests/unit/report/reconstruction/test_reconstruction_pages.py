@@ -223,7 +223,12 @@ def test_the_checker_finds_solver_curve_entropy_cleaning_and_position_bias(
     for shown in ("1 of 2", "62.0", "Reversal mean", "0.214", "Position bias"):
         assert shown in reader.text
     assert "not available: no question was asked in two orders" in reader.text
-    for shown in ("Largest misfits: 1", "Options that no persona answers: 1", "0.41", "Q1, Q12"):
+    for shown in (
+        "Largest misfits: 1",
+        "Options that nobody in the pool answers: 1",
+        "0.41",
+        "Q1, Q12",
+    ):
         assert shown in reader.text
     for shown in ("active personas, heaviest first", "You are 18 years old."):
         assert shown in reader.text
