@@ -139,20 +139,19 @@ def _entropy(value: float | None) -> str:
 
 def fit_facts(target: Target) -> list[Fact]:
     """The fit, its coverage and its noise floor as facts."""
-    coverage = {
-        "interval coverage, cross-validated": target.cv_coverage,
-        "interval coverage, test": target.test_coverage,
-    }
     fit = {
         name: "none" if value is None and name in _UNUSED else value
         for name, value in target.fit.items()
     }
     found = facts(fit)
-    for name, value in coverage.items():
-        why = visible_text(target.coverage_reason)
-        missing = "not available" + (f": {why}" if why else "")
-        found.append((words(name), missing if value is None else percent(value)))
-    return [*found, ("Noise floor of the targets (MSE)", scalar(target.noise_floor))]
+    why = visible_text(target.coverage_reason)
+    missing = "not available" + (f": {why}" if why else "")
+    for name, value in (("cross-validated", target.cv_coverage), ("test", target.test_coverage)):
+        found.append((f"Interval coverage, {name}", missing if value is None else percent(value)))
+    floor, reason = scalar(target.noise_floor), visible_text(target.noise_floor_reason)
+    if reason:
+        floor += f": {reason}" if target.noise_floor is None else f" ({reason})"
+    return [*found, ("Noise floor of the targets (MSE)", floor)]
 
 
 def cv_view(target: Target) -> View:

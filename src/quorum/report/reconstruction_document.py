@@ -172,6 +172,7 @@ def _target(node: Node) -> Target:
         test_coverage=coverage.give_number("test"),
         coverage_reason=coverage.give_text("reason"),
         noise_floor=node.give_number("noise_floor"),
+        noise_floor_reason=node.give_text("noise_floor_reason"),
         uncovered=tuple(
             (item.need_text("question"), item.need_text("option"), item.number("target"))
             for item in node.give_children("uncovered")

@@ -106,6 +106,7 @@ class Target:
     test_coverage: float | None
     coverage_reason: str
     noise_floor: float | None
+    noise_floor_reason: str  # why it is null, or what it leaves out
     uncovered: tuple[tuple[str, str, float | None], ...]  # question, option, lost share
     misfit: tuple[tuple[str, float | None], ...]  # question, largest error
 

@@ -68,11 +68,10 @@ def answer(target: Target, diagnostics: Diagnostics) -> View:
     rows = lead(target)
     verdicts = [row.verdict() for row in rows]
     split = rows[0].split if rows else "test"
+    head = _head(verdicts, is_sealed=diagnostics.is_sealed)
     if split != "test" and "unknown" not in verdicts:
-        head = f"So far, on the {split_name(split)} questions"
-        head += " (the test is sealed)" if diagnostics.is_sealed else ""
-    else:
-        head = _head(verdicts, is_sealed=diagnostics.is_sealed)
+        why = " (the test is sealed)" if diagnostics.is_sealed else ""
+        head = f"So far, on {split_name(split)}{why}, {head[0].lower()}{head[1:]}"
     digits = row_digits([end for row in rows for end in (row.low, row.high)])
     lines = []
     for row in rows:

@@ -118,6 +118,35 @@ def test_an_unknown_difference_is_not_counted_as_success(
     assert "not available: one block only" in text
 
 
+def test_a_difference_of_cross_validation_does_not_pass_for_one_of_the_test(
+    diagnostics: Make, read_page: Read
+) -> None:
+    source = diagnostics(is_sealed=True)
+    source["targets"][0]["paired"] += [paired("uniform", -0.02, -0.03, -0.01) | {"split": "cv"}]
+    text = read_page(reconstruction_pages(source, RUN)["report.html"]).text
+    assert (
+        "So far, on cross-validation (the test is sealed),"
+        " yes: closer to the target than every baseline compared." in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("floor", "reason", "shown"),
+    [
+        (None, "no question has a number of answers", "not available: no question has a number"),
+        (0.002, "3 questions have no number of answers", "0.00200 (3 questions have no number"),
+        (0.002, None, "0.00200"),
+    ],
+)
+def test_the_noise_floor_says_what_it_leaves_out(
+    diagnostics: Make, read_page: Read, floor: float | None, reason: str | None, shown: str
+) -> None:
+    source = diagnostics()
+    source["targets"][0] |= {"noise_floor": floor, "noise_floor_reason": reason}
+    for page in reconstruction_pages(source, RUN).values():
+        assert shown in read_page(page).text
+
+
 def paired(against: str, difference: float | None, low: float | None, high: float | None) -> Any:
     row = {"against": against, "split": "test", "metric": "mse", "n_blocks": 3, "reason": None}
     return row | {"difference": difference, "low": low, "high": high}
