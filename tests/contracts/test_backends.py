@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ import pytest
 from quorum.backends.base import Backend
 from quorum.backends.embedded import Embedded
 from quorum.backends.scripted import Scripted
+from quorum.digests import canonical_json
 from quorum.records import Generation, Message, Request
 
 BACKENDS: dict[str, Callable[[], Backend]] = {
@@ -71,6 +73,19 @@ def test_a_seeded_backend_draws_the_same_sample_again(backend):
         requests = [Request(MESSAGES, warm, sample=i) for i in range(3)]
         first = [generation.text for generation in ask(backend, *requests)]
         assert first == [generation.text for generation in ask(backend, *requests)]
+
+
+def test_a_structured_backend_binds_the_reply_to_the_schema(backend):
+    if backend.capabilities.structured:
+        schema = {
+            "type": "object",
+            "properties": {"often": {"enum": ["daily", "never"]}},
+            "required": ["often"],
+            "additionalProperties": False,
+        }
+        options = {**OPTIONS, "max_tokens": 32, "schema": canonical_json(schema)}
+        (generation,) = ask(backend, Request(MESSAGES, options))
+        assert json.loads(generation.text)["often"] in {"daily", "never"}
 
 
 def test_a_continuation_has_a_log_likelihood_for_each_token(backend):

@@ -14,6 +14,7 @@ class Capabilities:
 
     continuation: bool = False  # log-likelihood of a given reply
     choice_probs: bool = False  # exact probabilities of one-token answers
+    structured: bool = False  # option ``schema`` (JSON Schema as text) binds the reply's form
     seed: bool = False  # the same seed gives the same draw
     deterministic: bool = False  # temperature 0 gives the same text every time
     prefix_reuse: bool = False  # a shared beginning of the prompt is cheaper the second time

@@ -125,6 +125,7 @@ class Embedded:
         return Capabilities(
             continuation=True,
             choice_probs=True,
+            structured=True,
             seed=True,
             deterministic=True,
             prefix_reuse=True,

@@ -58,10 +58,12 @@ class Engine:
             ) from error
         self._host = self._server.listening_address.removeprefix("http://")
 
+        self._last: list[int] = []  # what the slot has computed last, but for what it generated
+        self._choice_ids: dict[str, int] = {}
         (self._letter,) = self.tokens("A", special=False)
 
     def chat(self, request: Request) -> Generation:
-        """A reply to the conversation."""
+        """A reply to the conversation; option ``schema`` (JSON Schema as text) binds its form."""
         max_tokens = cast("int", request.options["max_tokens"])
         body: Json = {
             "messages": _messages(request),
@@ -70,6 +72,9 @@ class Engine:
             "seed": _seed(request),
             "cache_prompt": True,
         }
+        if schema := request.options.get("schema"):
+            body["response_format"] = _response_format(str(schema))
+        self._settle(self.tokens(self.prompt_of(request.messages), special=True))
         answer = _checked(self._server.handle_chat_completions(body))
         choice = _first_choice(answer)
         message = cast("Json", choice["message"])
@@ -88,36 +93,27 @@ class Engine:
         )
 
     def choice_probs(self, request: Request) -> Generation:
-        """Exact probabilities of one-token answers, from one forward pass.
+        """Exact probabilities of one-token answers and the mass that they have together.
 
-        The choices' logits get the same bias, so it cancels in the softmax over them. The mass
-        that the whole vocabulary gives them is read from the raw list.
+        The softmax over the choices' raw log-probabilities: one forward pass, or another one
+        where a choice is not among the 200 likeliest tokens.
         """
         ids = [self._one_token(choice) for choice in request.choices]
-        body: Json = {
-            "messages": _messages(request),
-            "max_tokens": 1,
-            "temperature": 1.0,
-            "seed": 0,
-            "cache_prompt": True,
-            "samplers": ["top_k", "temperature"],
-            "top_k": len(ids),
-            "logprobs": True,
-            "n_probs": len(ids),
-            "post_sampling_probs": True,
-            "logit_bias": {str(i): CHOICE_BIAS for i in ids},
-        }
-        answer = _checked(self._server.handle_chat_completions(body))
-        top = {int(cast("int", t["id"])): float(cast("float", t["prob"])) for t in _top(answer)}
         prompt = self.tokens(self.prompt_of(request.messages), special=True)
-        raw = self._raw_logprobs(prompt, LOGPROB_DEPTHS[0])
-        seen = [raw[i] for i in ids if i in raw]
+        for depth in LOGPROB_DEPTHS:
+            self._settle(prompt)
+            answer = self._likeliest(prompt, depth)
+            raw = _logprobs(answer)
+            if all(i in raw for i in ids):
+                break
+        seen = [math.exp(raw[i]) for i in ids]
+        mass = math.fsum(seen)
         return Generation(
             text="",
             finish_reason="scored",
             usage=_usage(answer),
-            choice_probs=tuple(top.get(i, 0.0) for i in ids),
-            choice_mass=min(1.0, sum(math.exp(v) for v in seen)) if seen else None,
+            choice_probs=tuple(p / mass for p in seen),
+            choice_mass=min(1.0, mass),
         )
 
     def continuation(self, request: Request) -> Generation:
@@ -129,7 +125,9 @@ class Engine:
         if n > self._n_ctx:  # before the first of many passes
             what = f"request ({n} tokens) exceeds the available context size ({self._n_ctx} tokens)"
             raise BackendError("backend embedded", what, mend=CONTEXT_MEND)
+        self._settle(prompt)
         logprobs = [self._token_logprob(prompt + reply[:k], t) for k, t in enumerate(reply)]
+        self._last = prompt + reply[:-1]
         return Generation(
             text="",
             finish_reason="scored",
@@ -151,19 +149,33 @@ class Engine:
         """Frees the engine; no call may be running."""
         del self._server
 
-    def _one_token(self, choice: str) -> int:
-        ids = self.tokens(choice, special=False)
-        if len(ids) != 1:
-            raise BackendError(
-                "backend embedded",
-                "a choice must be one token of the model",
-                got=choice,
-                mend="Label the options with single letters",
-            )
-        return ids[0]
+    def _settle(self, prompt: list[int]) -> None:
+        """Leaves at least two tokens of the prompt to compute, whatever was asked before.
 
-    def _raw_logprobs(self, tokens: list[int], depth: int) -> dict[int, float]:
-        """Log-probabilities of the likeliest next tokens, before any sampler touches them."""
+        The runtime computes a single new token by another kernel, whose log-probabilities differ
+        by up to 0.2: a prompt that was just asked would otherwise get another answer.
+        """
+        n_kept = len(prompt) - 1
+        if self._last[:n_kept] == prompt[:n_kept]:
+            other = self._letter if prompt[-2] != self._letter else prompt[-1]
+            self._likeliest([*prompt[:-2], other], 1)
+        self._last = prompt
+
+    def _one_token(self, choice: str) -> int:
+        if choice not in self._choice_ids:
+            ids = self.tokens(choice, special=False)
+            if len(ids) != 1:
+                raise BackendError(
+                    "backend embedded",
+                    "a choice must be one token of the model",
+                    got=choice,
+                    mend="Label the options with single letters",
+                )
+            self._choice_ids[choice] = ids[0]
+        return self._choice_ids[choice]
+
+    def _likeliest(self, tokens: list[int], depth: int) -> Json:
+        """The likeliest next tokens, with log-probabilities that no sampler has touched."""
         body: Json = {
             "prompt": tokens,
             "max_tokens": 1,
@@ -176,8 +188,10 @@ class Engine:
             "logprobs": depth,
             "n_probs": depth,
         }
-        answer = _checked(self._server.handle_completions(body))
-        return {int(cast("int", t["id"])): float(cast("float", t["logprob"])) for t in _top(answer)}
+        return _checked(self._server.handle_completions(body))
+
+    def _raw_logprobs(self, tokens: list[int], depth: int) -> dict[int, float]:
+        return _logprobs(self._likeliest(tokens, depth))
 
     def _token_logprob(self, before: list[int], token: int) -> float:
         for depth in LOGPROB_DEPTHS:
@@ -221,6 +235,16 @@ def _messages(request: Request) -> list[Json]:
     return [{"role": m.role, "content": m.content} for m in request.messages]
 
 
+def _response_format(schema: str) -> Json:
+    try:
+        parsed = json.loads(schema)
+    except ValueError as error:
+        raise BackendError(
+            "backend embedded", f"the reply's schema is no JSON ({error})", got=schema
+        ) from error
+    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": parsed}}
+
+
 def _seed(request: Request) -> int:
     """A draw's own seed: repeats at a temperature above 0 are independent draws."""
     return int(digest([request.options.get("seed", 0), request.sample])[:8], 16) >> 1
@@ -246,6 +270,10 @@ def _first_choice(answer: Json) -> Json:
 def _top(answer: Json) -> list[Json]:
     first = cast("list[Json]", cast("Json", _first_choice(answer)["logprobs"])["content"])[0]
     return cast("list[Json]", first.get("top_probs") or first.get("top_logprobs"))
+
+
+def _logprobs(answer: Json) -> dict[int, float]:
+    return {int(cast("int", t["id"])): float(cast("float", t["logprob"])) for t in _top(answer)}
 
 
 def _usage(answer: Json) -> Usage:

@@ -105,6 +105,43 @@ def test_order_repetition_engine_and_company_change_no_bit(backend, reply):
 
 
 @pytest.mark.embedded
+def test_an_unlikely_choice_does_not_change_how_the_others_compare(backend, reply):
+    """Where one is not among the likeliest tokens, the list is read again, deeper."""
+    text = "Is water wet? A: yes, B: no."
+    listed, deeper = reply(
+        ask(text, options={}, choices=("A", "B")), ask(text, options={}, choices=("A", "B", "q"))
+    )
+    engine = backend._engines[0]
+    tokens = engine.tokens(engine.prompt_of((Message("user", text),)), special=True)
+    assert engine._one_token("q") not in engine._raw_logprobs(tokens, DEPTH)
+    a, b, q = deeper.choice_probs
+    assert 0 < q < 1e-3
+    assert listed.choice_probs == pytest.approx((a / (a + b), b / (a + b)), abs=1e-9)
+    assert deeper.choice_mass == pytest.approx(listed.choice_mass / (1 - q), abs=1e-9)
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    "text", ["Is water wet? A: yes, B: no.", "Completely other words: A or B? B is good, please."]
+)
+def test_a_prompt_that_was_just_asked_gets_the_same_bits(reply, text):
+    """A single new token would go through another kernel: 0.16 in a log-probability."""
+    scored = ask(text, options={}, choices=("A", "B"))
+    read = ask(text, options={}, continuation="B is")
+    written = ask(text, options={**WARM, "max_tokens": 8})
+    for request in (scored, read, written):
+        alone, again, _, after = reply(request, request, scored, request)
+        assert bits(alone) == bits(again) == bits(after)
+        reply(ask("Something else."))
+
+
+@pytest.mark.embedded
+def test_a_schema_that_is_no_json_is_refused(reply):
+    with pytest.raises(BackendError, match="backend embedded: the reply's schema is no JSON"):
+        reply(ask("Hello", options={**COLD, "schema": "{"}))
+
+
+@pytest.mark.embedded
 def test_choices_have_the_softmax_of_their_raw_probabilities(backend, reply):
     request = ask("Is water wet? A: yes, B: no, C: maybe. Answer with one letter.",
                   options={}, choices=("A", "B", "C"))  # fmt: skip
@@ -133,6 +170,7 @@ def test_the_likelihood_of_the_greedy_reply_is_that_of_the_likeliest_token_each_
     prompt = engine.tokens(engine.prompt_of(request.messages), special=True)
     tokens = engine.tokens(greedy.text, special=False)
     assert len(tokens) == greedy.usage.output_tokens == 4
+    engine._settle(prompt)
     steps = [engine._raw_logprobs(prompt + tokens[:k], DEPTH) for k in range(len(tokens))]
     for token, logprob, step in zip(tokens, scored.token_logprobs, steps, strict=True):
         assert max(step, key=step.__getitem__) == token
