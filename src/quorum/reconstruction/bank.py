@@ -210,13 +210,9 @@ def _attribute(node: yaml.Node, where: str) -> Attribute:
         value: tuple(_text(n, where, value) for n in _sequence(others, where, value))
         for value, others in _items(fields["incompatible_with"], where, None)
     } if "incompatible_with" in fields else {}  # fmt: skip
-    values = _sequence(fields["values"], where, "values")
+    values = tuple(_text(n, where, "values") for n in _sequence(fields["values"], where, "values"))
     try:
-        return Attribute(
-            **texts,
-            values=tuple(_text(n, where, "values") for n in values),
-            incompatible_with=incompatible,
-        )
+        return Attribute(**texts, values=values, incompatible_with=incompatible)
     except InputError as error:
         raise _placed(error, where, {error.where: node.start_mark.line + 1}) from None
 

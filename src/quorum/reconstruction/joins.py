@@ -118,10 +118,11 @@ def _joined(
         at = (target_name(table, row), row.cells["question_id"])
         question = questions[at[1]]
         name = row.cells.get("option_label") or row.cells.get("option_text", "")
-        if not is_new(seen.setdefault(at, {}), normalised(name), table, row, rules):
+        index = indices[at[1]].get(normalised(name))
+        key = name if index is None else question.options[index].label
+        if not is_new(seen.setdefault(at, {}), key, table, row, rules):
             continue
         entries = collected.setdefault(at, Entries(at[1], at[0], [None] * len(question.options)))
-        index = indices[at[1]].get(normalised(name))
         if index is not None:
             entries.answers[index] = entry(table, row, column, rules)
         elif _is_dropped(table, row, survey, rules):
