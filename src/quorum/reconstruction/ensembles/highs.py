@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,8 +75,23 @@ def solve_highs(system: System) -> Raw:
     return _run(highspy, model, n)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps the banner that HiGHS' constructor writes past Python off the standard output."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def _run(highspy: Any, model: Any, n: int) -> Raw:
-    highs = highspy.Highs()
+    with _quiet():
+        highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
     highs.setOptionValue("qp_regularization_value", 0.0)

@@ -330,7 +330,11 @@ def _by_ids(problem: Problem) -> tuple[Problem, np.ndarray[tuple[int], np.dtype[
     """
     personas = np.argsort(np.array(problem.persona_ids), kind="stable")
     questions = np.argsort(np.array(problem.question_ids), kind="stable")
-    ordered = problem.of_questions(questions).of_personas(personas)
+    ordered = problem
+    if (np.diff(questions) < 0).any():
+        ordered = ordered.of_questions(questions)
+    if (np.diff(personas) < 0).any():
+        ordered = ordered.of_personas(personas)
     return ordered, np.argsort(personas, kind="stable")
 
 

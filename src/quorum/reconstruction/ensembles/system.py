@@ -261,4 +261,8 @@ def _is_unique(system: System, w: FloatArray) -> bool | None:
 
 def _is_independent(columns: FloatArray) -> bool:
     m, k = columns.shape
-    return bool(k == 0 or (k <= m and np.linalg.matrix_rank(columns) == k))
+    if k == 0 or k > m:
+        return bool(k == 0)
+    r, _ = scipy.linalg.qr(columns, mode="r", pivoting=True)
+    diagonal = np.abs(np.diag(r))
+    return bool(diagonal[-1] > diagonal[0] * m * np.finfo(float).eps)
