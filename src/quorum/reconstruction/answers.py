@@ -22,7 +22,7 @@ from quorum.reconstruction.replies import (
     without_thoughts,
 )
 from quorum.reconstruction.selections import parse_selection
-from quorum.reconstruction.shown import Shown, bare, key, shown
+from quorum.reconstruction.shown import DECOR, Shown, bare, key, shown
 from quorum.reconstruction.survey import Option
 from quorum.reconstruction.texts import normalised
 
@@ -48,12 +48,18 @@ _AFTER = re.compile(
     re.IGNORECASE,
 )
 _NAMES = re.compile(r"\b(?:option|answer|choice|letter|number)[\s:*_\"'“(`\[]*\Z", re.IGNORECASE)
+_OPTION = re.compile(r"\b(?:option|choice|letter)\s+[*_\"'“(`\[]*\Z", re.IGNORECASE)
 _NEGATED = re.compile(
     r"(?:\b(?:not|never|cannot|can't|neither|nor|except|than|of)|n't)\s(?:\S+\s+){0,3}\S*\Z"
 )
 _ARTICLE = re.compile(r"\s+(?!(?:is|because|since|as|and|or|fits|would|seems|describes)\b)\w")
 _ENDS = re.compile(r"[*_\"'”)`\]]*[.!]?\s*(?:\Z|\n)")
-_GOES_ON = re.compile(r"[^\w\s]|\s*\n|\s+(?:because|since|when|if|as|i|we|though|although)\b")
+_BETWEEN = re.compile(r"\A[\s,/&+*_():–—-]*(?:(?:and|or)\b)?[\s*_(]*")
+_SET_OFF = re.compile(r"[*_]*(?:[).:,/&+\]]|\s*(?:\Z|\n)|\s+(?:or|and)\b)")
+_REJECTED = re.compile(r"\s+(?:\w+\s+){0,2}(?:\w*n['’]t|not|wrong|incorrect|false)\b")
+_GOES_ON = re.compile(
+    r"[^\w\s]|\s*\n|\s+[(:–—-]|\s+(?:because|since|when|if|as|i|we|though|although)\b"
+)
 
 
 def parse_choice(text: str, options: Sequence[Option], *, multiple: bool = False) -> Parsed:
@@ -138,24 +144,29 @@ def _text(body: str, table: Shown) -> Parsed | None:
         return _answered(index, "text")
     first, _, rest = body.partition("\n")
     index = table.texts.get(key(first)) if rest else None
-    return None if index is None else _answered(index, "text", rest)
+    if index is None:
+        return None
+    named = {table.texts[key(line)] for line in rest.split("\n") if key(line) in table.texts}
+    if named - {index}:  # the options repeated, one a line
+        return _ambiguous([index, *named], "text", body)
+    return _answered(index, "text", rest)
 
 
 def _leading(body: str, table: Shown) -> Parsed | None:
     """The reply begins with a label that is set off: ``B) Sometimes``, ``(B) in the EU``, ``B⏎…``.
 
-    A text of another option after the label, a second label, or the list of options repeated make
-    it ambiguous.
+    A text of another option after the label or a second label make it ambiguous; a list of options
+    is no answer at all.
     """
     match = table.leading.match(body)
-    if match is None:
+    if match is None or len(_pairs(body, table)) > 1:
         return None
     label = match[1] or match[2] or match[3]
     index = table.letters[label]
     if label in ("I", "i") and body[match.end(match.lastindex or 0) :][:1] == ",":
         return None  # "I, for one, …"
     rest = body[match.end() :]
-    named = {index, *_named_lines(rest, table)}
+    named = {index}
     first = rest.strip().partition("\n")[0]
     if (same := table.texts.get(key(first))) is not None:
         named.add(same)
@@ -168,27 +179,22 @@ def _leading(body: str, table: Shown) -> Parsed | None:
     return _answered(index, rule, rest)
 
 
-def _named_lines(rest: str, table: Shown) -> set[int]:
-    """Options repeated in lines of their own, label and text: ``B) Sometimes``."""
-    named: set[int] = set()
-    for line in rest.split("\n")[1:]:
-        match = table.leading.match(line)
-        if match:
-            index = table.letters[match[1] or match[2] or match[3]]
-            if table.texts.get(key(line[match.end() :])) == index:
-                named.add(index)
-    return named
+def _pairs(body: str, table: Shown) -> set[int]:
+    """Options that stand in a text with their labels, as in the list that was shown."""
+    return {
+        table.letters[match[1]]
+        for match in table.pair.finditer(body)
+        if table.texts.get(key(match[2])) == table.letters[match[1]]
+    }
 
 
 def _next_label(rest: str, table: Shown) -> set[int]:
-    """A second label right after the first: ``B, C``, ``B) or C)``."""
-    after = re.sub(r"\A[\s,/&+*_()]*(?:(?:and|or)\b)?[\s*_(]*", "", rest)
+    """A second label right after the first: ``B, C``, ``B) or C)``, ``A) B) C)``."""
+    after = _BETWEEN.sub("", rest, count=1)
     match = table.token.match(after)
-    if match is None or _is_word(match, after):
+    if match is None or (match[1] in ("A", "I") and _is_word(match, after)):
         return set()
-    return {table.letters[match[1]]} if re.match(r"[\s),.*_:]*(?:\Z|\n)", after[match.end() :]) or (
-        re.match(r"[,/&+]|\s+or\b|\s+and\b", after[match.end() :])
-    ) else set()  # fmt: skip
+    return {table.letters[match[1]]} if _SET_OFF.match(after, match.end()) else set()
 
 
 def _first_text(line: str, table: Shown) -> set[int]:
@@ -208,8 +214,8 @@ def _marked(body: str, table: Shown) -> Parsed | None:
             token = table.token.match(rest.lstrip("*_`\"'“([$ "))
             if index is not None:
                 read = _answered(index, "text", rest)
-            elif token and not _is_word(token, token.string):
-                read = _answered(table.letters[token[1]], "letter", token.string[token.end() :])
+            elif token and _is_named(token, token.string):
+                read = _first_of(token, table)
         if read is not None:
             comment = "\n".join(filter(None, (body[: match.start()].strip(), read.comment)))
             return Parsed(
@@ -218,11 +224,21 @@ def _marked(body: str, table: Shown) -> Parsed | None:
     return None
 
 
+def _first_of(token: re.Match[str], table: Shown) -> Parsed:
+    """The label of a token; ambiguous where another follows: ``B or C``."""
+    rest = token.string[token.end() :]
+    named = {table.letters[token[1]], *_next_label(rest, table)}
+    if len(named) > 1:
+        return _ambiguous([*named], "letter", token.string)
+    return _answered(table.letters[token[1]], "letter", rest)
+
+
 def _no_answer(body: str, table: Shown) -> Parsed | None:
     """A refusal or a don't know; an answer only where an option says just that."""
     if says_dont_know(body):
         own = [i for i, o in enumerate(table.options) if says_dont_know(o.text)]
-        if len(own) == 1 and not (set(_letters(body, table)) - set(own)):
+        others = {*_letters(body, table), *table.mentioned(body)} - {*own}
+        if len(own) == 1 and not others and says_dont_know(body, and_no_more=True):
             return _answered(own[0], "dont_know", body)
         return Parsed(
             "missing", (), "dont_know", "dont_know", tuple(_letters(body, table)), comment=body
@@ -250,7 +266,10 @@ def _start(body: str, table: Shown) -> Parsed | None:
     """The reply begins with one option's text, or is the unique beginning of one."""
     index = _starts_with(body, table)
     if index is not None:
+        text = table.item.match(body.lstrip(DECOR))
         others = set(table.mentioned(body)) - {index}
+        if text is not None:
+            others |= _next_label(text.string[text.end() :], table) - {index}
         if others:
             return _ambiguous([index, *others], "prefix", body)
         return _answered(index, "prefix", body)
@@ -279,12 +298,20 @@ def _is_word(match: re.Match[str], body: str) -> bool:
     return label.isdigit()
 
 
+def _is_named(match: re.Match[str], body: str) -> bool:
+    """Whether a token after ``option`` or ``answer:`` is a label: ``2``, not ``2 times``."""
+    if match[1].isdigit():
+        end = match.end()
+        return bool(end == len(body) or _GOES_ON.match(body, end) or _AFTER.match(body, end))
+    return bool(_OPTION.search(_before(match))) or not _is_word(match, body)
+
+
 def _letters(body: str, table: Shown) -> list[int]:
     """Options whose labels stand in a text as labels, not as words."""
     found = [
         table.letters[match[1]]
         for match in table.token.finditer(body)
-        if _NAMES.search(_before(match)) or not _is_word(match, body)
+        if not _is_word(match, body) or (_NAMES.search(_before(match)) and _is_named(match, body))
     ]
     return sorted(set(found))
 
@@ -297,6 +324,8 @@ def _sentence(body: str, table: Shown) -> Parsed | None:
     for match in table.token.finditer(body):
         before, index = _before(match), table.letters[match[1]]
         if index not in found or _NEGATED.search(before.rpartition(".")[2].lower()):
+            continue
+        if _REJECTED.match(body, match.end()):
             continue
         if _BEFORE.search(before) or _AFTER.match(body, match.end()):
             text = _first_text(body[match.end() :].lstrip(" ):.-–—("), table)

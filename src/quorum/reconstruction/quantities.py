@@ -29,7 +29,8 @@ _TENS = [
 _WORDS = {word: i for i, word in enumerate(_ONES)} | {w: 10 * (i + 1) for i, w in enumerate(_TENS)}
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _OF = re.compile(rf"({_NUMBER})\s*(?:/|out of|of)\s*({_NUMBER})")
-_ANY = re.compile(rf"(?<![\w.])(?:{_NUMBER}|(?:{'|'.join(sorted(_WORDS))})(?!\w))(?![\w%]|\.\d)")
+_WORD = re.compile(rf"\b(?:{'|'.join(sorted(set(_WORDS) - {'one'}))})\b")  # "no one" is no 1
+_ANY = re.compile(rf"(?<![\w.]){_NUMBER}(?![\w%]|\.\d)")
 _SUM_TOLERANCE = 0.02  # of a share: whole percentages sum to 98–102
 _SHARE = re.compile(r"\s*(?:[:=–—-]|\bis\b)?\s*[\"'*_]*([+-]?\d*\.?\d+)", re.IGNORECASE)
 
@@ -75,7 +76,7 @@ def parse_scale(text: str, low: int, high: int) -> ParsedScale:
         return _point(str(values[0]), "json", low, high, comment)
     first, _, rest = body.partition("\n")
     for candidate, note in ((body, ""), (first, rest)):
-        plain = normalised(bare(candidate))
+        plain = _digits(normalised(bare(candidate)))
         if match := _OF.fullmatch(plain):
             if float(match[2]) != high:
                 return ParsedScale("missing", None, "fraction", "unparsed", body)
@@ -87,9 +88,14 @@ def parse_scale(text: str, low: int, high: int) -> ParsedScale:
     return _point_in_sentence(body, low, high)
 
 
+def _digits(plain: str) -> str:
+    """The text with number words as digits: ``seven out of ten`` → ``7 out of 10``."""
+    return _WORD.sub(lambda match: str(_WORDS[match[0]]), plain)
+
+
 def _point_in_sentence(body: str, low: int, high: int) -> ParsedScale:
     ends = rf"(?:from |of |between )?{low}\s*(?:to|-|and)\s*{high}"
-    plain = re.sub(ends, " ", normalised(body))
+    plain = re.sub(ends, " ", _digits(normalised(body)))
     plain = re.sub(rf"({_NUMBER})\s*(?:/|out of|of)\s*{high}(?![\d.])", r"\1 ", plain)
     marked = re.search(rf"\b(?:answer|rating|score)\b\s*(?:is|:|=)+\s*\W*({_NUMBER})(?!\w)", plain)
     found = {marked[1]} if marked else set(_ANY.findall(plain))

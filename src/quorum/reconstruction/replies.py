@@ -17,9 +17,13 @@ _THOUGHT = re.compile(
 _END_OF_THOUGHT = re.compile(
     r"\A.*</(?:think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE
 )
-_FIELDS = "answer|choice|option|label|letter|response|selected|selection|value|answers|choices"
+# Of several fields in one reply, those of the first name count.
+_FIELDS = [
+    "answer", "answers", "choice", "choices", "selected", "selection", "option", "options",
+    "response", "label", "letter", "value",
+]  # fmt: skip
 _FIELD = re.compile(
-    rf"""["'](?:{_FIELDS})["']\s*:\s*"""
+    rf"""["']({"|".join(_FIELDS)})["']\s*:\s*"""
     r"""("(?:[^"\\]|\\.)*"|'[^']*'|-?\d+(?:\.\d+)?|null|\[[^\]\[]{0,2000}\])""",
     re.IGNORECASE,
 )
@@ -29,9 +33,12 @@ _COMMENT = re.compile(
 )
 _REFUSAL = re.compile(
     r"""\b(?:
-        (?:i|we)(?:\ am|'m)?\ (?:can't|cannot|can\ not|won't|will\ not|unable\ to|not\ able\ to
-            |must\ decline|decline|refuse|do\ not\ wish)\b
-            (?!\ (?:say|tell|wait|remember)\b)
+        (?:i|we)(?:\ am|'m)?\ (?:can't|cannot|can\ not|won't|will\ not|unable\ to|not\ able\ to)
+            \ (?:answer|assist|help|provide|respond|reply|comply|participate|share|give|offer|engage
+                |choose|select|pick|disclose|discuss|comment|express|complete|continue
+                |do\ (?:that|this))\b
+        | (?:i|we)\ (?:must\ |have\ to\ )?(?:decline|refuse)\b
+        | (?:declined?|refused?)\ to\ (?:answer|say|respond)\b
         | (?:prefer|rather)\ not\ (?:to\ )?(?:say|answer|respond|disclose)
         | as\ an?\ (?:ai|artificial|large|language)\b
         | no\ comment
@@ -96,16 +103,9 @@ def json_fields(text: str) -> tuple[list[object], str | None]:
 
     A value is a text, a number, None for ``null``, or a list of such.
     """
-    values: list[object] = []
-    for match in _FIELD.finditer(text):
-        raw = match[1]
-        if raw.startswith("'"):
-            values.append(raw[1:-1])
-            continue
-        try:
-            values.append(json.loads(raw, strict=False))
-        except json.JSONDecodeError:  # a list in single quotes, or an unknown escape
-            values.append(raw.strip("[]\"'"))
+    matches = [*_FIELD.finditer(text)]
+    first = min((_FIELDS.index(m[1].lower()) for m in matches), default=0)
+    values = [_value(m[2]) for m in matches if m[1].lower() == _FIELDS[first]]
     note = _COMMENT.search(text)
     try:
         comment = json.loads(note[1], strict=False) if note else None
@@ -114,12 +114,26 @@ def json_fields(text: str) -> tuple[list[object], str | None]:
     return values, comment
 
 
+def _value(raw: str) -> object:
+    if raw.startswith("'"):
+        return raw[1:-1]
+    try:
+        return json.loads(raw, strict=False)
+    except json.JSONDecodeError:  # a list in single quotes, or an unknown escape
+        return raw.strip("[]\"'")
+
+
 def says_refused(text: str) -> bool:
     """Whether a reply declines to answer."""
     plain = normalised(text)
     return bool(_REFUSED_WORD.fullmatch(plain) or _REFUSAL.search(plain))
 
 
-def says_dont_know(text: str) -> bool:
-    """Whether a reply begins by saying that it does not know."""
-    return bool(_DONT_KNOW.match(normalised(text)))
+def says_dont_know(text: str, *, and_no_more: bool = False) -> bool:
+    """Whether a reply begins by saying that it does not know, and goes on only after a stop."""
+    plain = normalised(text)
+    match = _DONT_KNOW.match(plain)
+    if match is None:
+        return False
+    after = plain[match.end() : match.end() + 1]
+    return not and_no_more or not (after.isalnum() or after == " ")

@@ -29,11 +29,11 @@ def parse_selection(body: str, table: Shown) -> Parsed:
         if None in items or any(index is None for index in found):
             return Parsed("missing", (), "json", "unparsed", comment=body)
         return _selected([i for i in found if i is not None], "json", comment)
-    own = table.texts.get(key(body))
-    if own is not None:
-        return _selected([own], "text")
+    if (index := table.texts.get(key(body))) is not None:
+        return _selected([index], "text")
     if bare(body) == "" or _NONE.fullmatch(normalised(body)):
-        return _selected([], "none_of_them")
+        own = [i for i, o in enumerate(table.options) if _NONE.fullmatch(normalised(o.text))]
+        return _selected(own, "none_of_them")
     markers = [*_MARKER.finditer(body)][-_MAX_MARKERS:]
     for rest in (body, *(body[m.end() :] for m in reversed(markers))):
         listed = _list(rest.strip(DECOR).lstrip(_BULLETS), table)

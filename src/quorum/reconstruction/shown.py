@@ -23,7 +23,7 @@ def bare(text: str) -> str:
 
 def key(text: str) -> str:
     """The form in which a reply and an option's text are the same answer."""
-    return normalised(bare(text))
+    return normalised(bare(text)) or normalised(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Shown:
         token: A label by itself anywhere.
         item: A label, a text, or both, for lists of answers.
         named: The same anywhere, in decoration.
+        pair: A label and a text behind it, anywhere, as in a list of options.
         phrases: Each key of a text, the longest first, its index, and the key as whole words.
     """
 
@@ -50,6 +51,7 @@ class Shown:
     token: re.Pattern[str]
     item: re.Pattern[str]
     named: re.Pattern[str]
+    pair: re.Pattern[str]
     phrases: tuple[tuple[str, int, re.Pattern[str]], ...]
 
     @property
@@ -97,6 +99,7 @@ def shown(options: tuple[Option, ...]) -> Shown:
         re.compile(rf"(?<![\w'’./-])({any_label})(?![\w'’/-]|[.,]\d)"),
         re.compile(item),
         re.compile(rf"(?<!\w)[\"'*_`(\[]{{0,4}}({item})[\"'*_`)\]]{{0,4}}"),
+        re.compile(rf"(?<!\w)({any_label}|{any_lower})\s*[).:]\s*({any_text})(?!\w)"),
         tuple(
             (text, texts[text], re.compile(rf"(?<!\w){re.escape(text)}(?!\w)"))
             for text in sorted(texts, key=lambda text: (-len(text), text))
