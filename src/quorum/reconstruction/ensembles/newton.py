@@ -21,6 +21,8 @@ from quorum.reconstruction.ensembles.system import Raw, System
 MAX_STEPS = 200
 MAX_WORSE = 8  # steps without a smaller gap: rounding is all that is left
 EXACT = 1e-15  # duality gap wanted, relative to the system's scale
+PRECISE = 1e-13  # relative gap from which on the weights need no polish
+MAX_POLISHED = 2_000  # active personas; above it a polish costs more than the fit
 ROUGH = 1e-4  # the same on the way to the wanted κ
 BOUND_HOLDS = 1e-10  # relative gap at which Σw = 1 is taken for the solution of Σw ≤ 1
 FLAT = 0.1  # slope left at the end of a line search, relative
@@ -73,7 +75,26 @@ def _descend(system: System, start: FloatArray | None) -> tuple[FloatArray, Floa
         exact = EXACT if kappa == system.kappa else ROUGH
         r, w, more = _climb(level, r, exact * system.scale)
         n_steps += more
+    if system.gap(w) > PRECISE and np.count_nonzero(w) <= MAX_POLISHED:
+        w = _polished(system, w)
     return w, r, n_steps
+
+
+def _polished(system: System, w: FloatArray) -> FloatArray:
+    """Least squares on the active personas: with a tiny κ, w = A'r/κ magnifies r's rounding."""
+    active = w > 0
+    k = int(active.sum())
+    if k == 0:
+        return w
+    rows = np.vstack([system.a[:, active], np.sqrt(system.kappa) * np.eye(k)])
+    q, r = scipy.linalg.qr(rows, mode="economic")
+    right = q[: len(system.b)].T @ system.b
+    if system.linear:
+        half = np.full(k, system.linear / 2.0)
+        right = right - scipy.linalg.solve_triangular(r, half, trans="T")
+    better = np.zeros_like(w)
+    better[active] = np.maximum(scipy.linalg.solve_triangular(r, right), 0.0)
+    return better if system.gap(better) < system.gap(w) else w
 
 
 def _climb(system: System, r: FloatArray, enough: float) -> tuple[FloatArray, FloatArray, int]:
