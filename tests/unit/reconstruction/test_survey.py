@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import random
 from pathlib import Path
 
 import pytest
@@ -258,3 +261,42 @@ def test_refusals_of_the_survey_of_voters_are_few():
     refused = read_refused((SURVEYS / "us2020_voters_refused.csv").read_bytes(), "r.csv", survey)
     assert list(refused) == [q.id for q in survey.questions]
     assert 0.002 < min(refused.values()) < max(refused.values()) < 0.039
+
+
+# -- whatever is in a file -------------------------------------------------------------------------
+
+PIECES = [
+    b"", b",", b"\n", b'"', b"\x00", b"\xff", b"\xef\xbb\xbf", b"%", b"nan", b"-1", b"1e400",
+    b"*", b"<1%", b"all", b"=", b"0", b"Q1", b"007", "’".encode(), b"\r", b";", b"missing", b"train", b"5e-324",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_file_is_read_or_refused_and_nothing_else(seed):
+    rng = random.Random(seed)
+    survey = read(TWO)
+    whole = {
+        read_survey: MEN,
+        read_groups: f"{GROUP_HEAD},n\na,b,Q1,A,60%,9\na,b,Q1,B,40%,9\n".encode(),
+        read_refused: b"question_id,option_label,kind,share\nQ1,A,answer,.5\nQ1,B,answer,.5\n",
+    }
+    rules = ReadingRules(
+        less_than="half", asterisk="half", blank="missing", refusals="drop", multi_select="skip",
+        duplicates="keep_one",
+    )  # fmt: skip
+    for reader, content in whole.items():
+        for _ in range(20):
+            cut = bytearray(content)
+            for _ in range(rng.randint(1, 3)):
+                at = rng.randrange(len(cut))
+                cut[at : at + rng.randint(0, 3)] = rng.choice(PIECES)
+            more = () if reader is read_survey else (survey,)
+            found = None
+            with contextlib.suppress(QuorumError):
+                found = reader(bytes(cut), "f.csv", *more, rules)
+            if found and reader is read_survey:
+                for of in found.targets.values():
+                    for shares in of.values():
+                        assert sum(shares.shares) == pytest.approx(1)
+                        assert all(math.isfinite(s) and s >= 0 for s in shares.shares)
+                        assert shares.n is None or math.isfinite(shares.n)
