@@ -267,7 +267,8 @@ def test_refusals_of_the_survey_of_voters_are_few():
 
 PIECES = [
     b"", b",", b"\n", b'"', b"\x00", b"\xff", b"\xef\xbb\xbf", b"%", b"nan", b"-1", b"1e400",
-    b"*", b"<1%", b"all", b"=", b"0", b"Q1", b"007", "’".encode(), b"\r", b";", b"missing", b"train", b"5e-324",
+    b"*", b"<1%", b"all", b"=", b"0", b"Q1", b"007", "’".encode(), b"\r", b";", b"missing",
+    b"train", b"5e-324",
 ]  # fmt: skip
 
 
