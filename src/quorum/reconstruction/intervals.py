@@ -68,8 +68,8 @@ def calibrate(
     n = int(covered.sum())
     scores = np.abs(y - held_out) / spread(held_out)
     weights = np.repeat(np.where(covered, 1.0, 0.0) / np.array(sizes), sizes)
-    if level * (n + 1) > n:
-        needed = int(np.ceil(level / (1.0 - level)))
+    if level * (n + 1) > n + 1e-9:
+        needed = int(np.ceil(level / (1.0 - level) - 1e-9))
         reason = f"{n} questions are too few for the level {level:g}: {needed} are needed"
         return Calibration(level, None, n, 1.0 if n else None, reason)
     order = np.argsort(scores, kind="stable")

@@ -187,14 +187,14 @@ class Penalised:
         if self._reference is not None:
             k = _position(problem, self._reference)
             p0, a = a[:, k], np.delete(a, k, axis=1)
-        a, b = a - p0[:, None], problem.y - p0
+        has_base = anchor != "none" or self._reference is not None
+        a, b = (a - p0[:, None], problem.y - p0) if has_base else (a, problem.y)
         means = np.zeros(a.shape[1] + 1)
         if self._has_intercept:
             means = np.append(rho @ a, rho @ b)
             a, b = a - means[:-1], b - means[-1]
         root = np.sqrt(rho)
-        a *= root[:, None]
-        b *= root
+        a, b = a * root[:, None], b * root
         if self._mu > 0:
             a = np.vstack([a, np.full(a.shape[1], math.sqrt(self._mu))])
             b = np.append(b, math.sqrt(self._mu))

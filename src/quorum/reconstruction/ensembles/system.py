@@ -197,15 +197,16 @@ def _scipy_nnls(system: System) -> Raw:
     slope = matrix.T @ target - system.linear / 2.0
     if slope.max() <= 0:  # no weight pays for its penalty
         return Raw(np.zeros(n), "none", scipy.__version__, 0)
-    return _nnls(np.vstack([-matrix, slope]), np.zeros(len(target)), n, slope)
+    return _nnls(np.vstack([matrix, -slope]), np.zeros(len(target)), n, slope)
 
 
 def _nnls(matrix: FloatArray, target: FloatArray, n: int, slope: FloatArray | None = None) -> Raw:
-    """Runs scipy's nnls; a target one short of the rows gets 1 as its last entry."""
+    """Runs scipy's nnls; a target one short of the rows gets 1 or −1 as its last."""
     from scipy.optimize import nnls
 
     is_scaled = len(target) < matrix.shape[0]
-    full = np.append(target, 1.0) if is_scaled else target
+    last = 1.0 if slope is None else -1.0
+    full = np.append(target, last) if is_scaled else target
     u, _ = nnls(matrix, full, maxiter=30 * matrix.shape[1])
     if is_scaled:
         u = u / (u.sum() if slope is None else 1.0 - slope @ u)
