@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from quorum.errors import InputError
 from quorum.reconstruction.shares import (
@@ -128,8 +129,13 @@ def is_refusal(table: Table, row: Row, label: str, text: str, rules: ReadingRule
         raise InputError(
             table.at(row, "kind"), "unknown kind of row", got=kind, allowed="answer, missing"
         )
-    names = {normalised(name) for name in rules.refusal_labels}
-    return kind == "missing" or bool(names & {normalised(label), normalised(text)})
+    names = _normalised_names(rules.refusal_labels)
+    return kind == "missing" or normalised(label) in names or normalised(text) in names
+
+
+@lru_cache(maxsize=16)
+def _normalised_names(labels: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(normalised(label) for label in labels)
 
 
 def is_new(
