@@ -39,7 +39,7 @@ _MARKER = re.compile(
 )
 _BEFORE = re.compile(
     r"(?:\b(?:choose|chose|pick|select|go with|going with|opt for|say|vote for|take|prefer|mark"
-    r"|option|answer|choice|letter|number|is|be|ist)|[:—–])[\s:*_\"'“(`\[]*\Z",
+    r"|option|answer|choice|letter|number|is|be|ist|it['’]s)|[:—–])[\s:*_\"'“(`\[]*\Z",
     re.IGNORECASE,
 )
 _AFTER = re.compile(

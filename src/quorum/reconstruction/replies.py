@@ -17,6 +17,10 @@ _THOUGHT = re.compile(
 _END_OF_THOUGHT = re.compile(
     r"\A.*</(?:think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE
 )
+_MARKUP = re.compile(
+    r"<\|[^|<>]{1,40}\|>|</?(?:answer|final_answer|choice|response|b|i|em|strong|p|br)\s*/?>",
+    re.IGNORECASE,
+)
 # Of several fields in one reply, those of the first name count.
 _FIELDS = [
     "answer", "answers", "choice", "choices", "selected", "selection", "option", "options",
@@ -85,12 +89,16 @@ class Parsed:
 
 
 def without_thoughts(text: str) -> tuple[str, bool]:
-    """The reply without ``<think>…</think>``, and whether a thought was cut off at the end."""
+    """The reply without ``<think>…</think>`` and marks, and whether it is a thought cut off.
+
+    Marks are those of chat templates (``<|im_end|>``) and tags around an answer (``<b>``).
+    """
     if "<" not in text:
         return text.strip(), False
     rest = _THOUGHT.sub("", text)
-    rest = _END_OF_THOUGHT.sub("", rest).strip()  # a template may have opened the thought
-    return rest, not rest and bool(text.strip())
+    rest = _END_OF_THOUGHT.sub("", rest)  # a template may have opened the thought
+    rest = _MARKUP.sub("", rest).strip()
+    return rest, not rest and bool(_MARKUP.sub("", text).strip())
 
 
 def free_text(text: str) -> str | None:
