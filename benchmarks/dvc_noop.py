@@ -57,7 +57,8 @@ def main() -> None:
     bare = cpu_of([sys.executable, "-c", "pass"], ROOT)
     print(f"| (Python alone) | {bare:.2f} |")
     for stage in STAGES:
-        seconds = cpu_of([sys.executable, "-c", f"import quorum.pipeline.{stage}"], ROOT)
+        module = "config" if stage == "config" else f"attribution.{stage}"
+        seconds = cpu_of([sys.executable, "-c", f"import quorum.pipeline.{module}"], ROOT)
         print(f"| stage {stage} | {seconds:.2f} |")
 
 

@@ -20,10 +20,11 @@ from pathlib import Path
 from accuracy import peers_python
 from quorum.attribution.snapshots import Snapshot
 from quorum.backends.base import Capabilities
-from quorum.config.view import BudgetView, GenerateView, InputFile, Part, PartitionView
-from quorum.pipeline.partition import make_plan
-from quorum.pipeline.plan import Plan
-from quorum.pipeline.pool import Pool
+from quorum.config.attribution_views import BudgetView, GenerateView, PartitionView
+from quorum.config.view import InputFile, Part
+from quorum.pipeline.attribution.partition import make_plan
+from quorum.pipeline.attribution.plan import Plan
+from quorum.pipeline.attribution.pool import Pool
 from quorum.records import Generation, Message, Request, Target, Usage
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.options import RuntimeOptions

@@ -1,9 +1,8 @@
-"""Stage aggregate: see quorum.pipeline.aggregate."""
+"""Stage aggregate: see the study's own, quorum.pipeline.STUDY.aggregate."""
 
 import sys
 
-from quorum.pipeline.aggregate import run
-from quorum.pipeline.entry import run_stage
+from quorum.pipeline.entry import of_study, run_stage
 
 if __name__ == "__main__":
-    sys.exit(run_stage(run))
+    sys.exit(run_stage(of_study("aggregate")))

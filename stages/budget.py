@@ -1,9 +1,8 @@
-"""Stage budget: see quorum.pipeline.budget."""
+"""Stage budget: see the study's own, quorum.pipeline.STUDY.budget."""
 
 import sys
 
-from quorum.pipeline.budget import run
-from quorum.pipeline.entry import run_stage
+from quorum.pipeline.entry import of_study, run_stage
 
 if __name__ == "__main__":
-    sys.exit(run_stage(run))
+    sys.exit(run_stage(of_study("budget")))

@@ -1,9 +1,8 @@
-"""Stage generate: see quorum.pipeline.generate."""
+"""Stage generate: see the study's own, quorum.pipeline.STUDY.generate."""
 
 import sys
 
-from quorum.pipeline.entry import run_stage
-from quorum.pipeline.generate import run
+from quorum.pipeline.entry import of_study, run_stage
 
 if __name__ == "__main__":
-    sys.exit(run_stage(run))
+    sys.exit(run_stage(of_study("generate")))

@@ -1,9 +1,8 @@
-"""Stage partition: see quorum.pipeline.partition."""
+"""Stage partition: see the study's own, quorum.pipeline.STUDY.partition."""
 
 import sys
 
-from quorum.pipeline.entry import run_stage
-from quorum.pipeline.partition import run
+from quorum.pipeline.entry import of_study, run_stage
 
 if __name__ == "__main__":
-    sys.exit(run_stage(run))
+    sys.exit(run_stage(of_study("partition")))

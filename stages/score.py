@@ -1,9 +1,8 @@
-"""Stage score: see quorum.pipeline.score."""
+"""Stage score: see the study's own, quorum.pipeline.STUDY.score."""
 
 import sys
 
-from quorum.pipeline.entry import run_stage
-from quorum.pipeline.score import run
+from quorum.pipeline.entry import of_study, run_stage
 
 if __name__ == "__main__":
-    sys.exit(run_stage(run))
+    sys.exit(run_stage(of_study("score")))

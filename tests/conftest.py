@@ -12,12 +12,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import settings
+
+from quorum.pipeline import config
+from quorum.pipeline.entry import of_study
 
 # No deadline: a busy machine is no failure.
 settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -72,7 +74,8 @@ class Project:
         os.environ["QUORUM_STORE"] = str(self.store)
         try:
             for stage in stages or CHAIN:
-                import_module(f"quorum.pipeline.{stage}").run(self.root)
+                run = config.run if stage == "config" else of_study(stage)
+                run(self.root)
         finally:
             del os.environ["QUORUM_STORE"]
             if before is not None:
@@ -143,7 +146,7 @@ def project(make_project: Callable[..., Project]) -> Project:
 
 def copy_project(root: Path) -> None:
     """What a run needs: settings, stages, prompts; the package is installed."""
-    for name in ("conf", "stages", "data/prompts"):
+    for name in ("conf", "stages", "data/prompts", "data/surveys"):
         shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy(PROJECT / name, root / name)

@@ -29,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "quorum",
-        description="Which parts of a prompt made the model answer so? "
+        description="Which parts of a prompt made the model answer so? How would a population "
+        "answer this survey? "
         "DVC runs experiments (dvc repro, dvc exp run); this command does the rest.",
     )
     parser.add_argument("--version", action="version", version=f"quorum {quorum.__version__}")
@@ -50,10 +51,11 @@ def _parser() -> argparse.ArgumentParser:
 
     validate = commands.add_parser(
         "validate",
-        help="check a file of prompts; --write makes it a named input",
-        description="Checks a file of prompts (.jsonl or .csv) and counts its players.",
+        help="check a file of prompts or a survey; --write makes it a named input",
+        description="Checks a file of prompts (.jsonl or .csv) and counts its players, or a survey "
+        "(.csv with a column question_id) and counts its options.",
     )
-    validate.add_argument("file", type=Path, help="the file of prompts")
+    validate.add_argument("file", type=Path, help="the file of prompts, or the survey")
     validate.add_argument("--write", metavar="NAME", help="make it the input NAME")
     for fact, text in (
         ("title", "what it is, in a few words"),
@@ -140,7 +142,7 @@ def changed_params(root: Path, changes: Sequence[str]) -> dict[str, object]:
 def _explain(args: argparse.Namespace) -> None:
     from quorum.attribution.snapshots import Snapshot
     from quorum.config.compose import compose
-    from quorum.pipeline.explain import explain
+    from quorum.pipeline.attribution.explain import explain
     from quorum.records import Message
     from quorum.report.terminal import print_attribution
 
@@ -171,8 +173,9 @@ def _validate(args: argparse.Namespace) -> None:
     from quorum.pipeline.validate import check_file, write_input
 
     checked = check_file(args.file)
-    n = len(checked.snapshots)
-    _print_table(f"{n} snapshot{'s' if n > 1 else ''}", checked.rows)
+    _print_table(checked.title, checked.rows)
+    for note in checked.notes:
+        sys.stdout.write(f"{note}\n")
     if args.write:
         facts = {
             name: getattr(args, name) for name in ("title", "licence", "attribution", "citation")
@@ -181,24 +184,22 @@ def _validate(args: argparse.Namespace) -> None:
         written = write_input(root, args.file, args.write, facts)
         names = " ".join(path.relative_to(root).as_posix() for path in written)
         sys.stdout.write(f"Wrote {names}\n")
-        sys.stdout.write(f"Now: git add {names}; dvc exp run -S input={args.write}\n")
+        study = " -S study=reconstruction" if checked.kind == "survey" else ""
+        sys.stdout.write(f"Now: git add {names}; dvc exp run{study} -S input={args.write}\n")
 
 
 def _forecast(args: argparse.Namespace) -> None:
-    from quorum.config.compose import compose, input_path
-    from quorum.config.prompts import check_prompts
-    from quorum.config.stages import generate_view, partition_view, runtime_view
-    from quorum.config.view import InputFile
-    from quorum.pipeline.budget import live_forecast
-    from quorum.pipeline.partition import plan_of_file
+    from importlib import import_module
+
+    from quorum.config.checks import check_inputs
+    from quorum.config.compose import compose
+    from quorum.config.parts import study_of
 
     root = project_root()
     settings = compose(root, changed_params(root, args.changes))
-    check_prompts(root, settings)
-    path = input_path(root, cast("dict[str, object]", settings["input"]))
-    relative = path.relative_to(root).as_posix()
-    plan = plan_of_file(root, partition_view(settings, InputFile(relative, "")))
-    found = live_forecast(plan, generate_view(settings), runtime_view(settings))
+    check_inputs(root, settings)
+    study = import_module(f"quorum.pipeline.{study_of(settings)}.forecast")
+    found = cast("dict[str, object]", study.forecast(root, settings))
     if args.json:
         _print_json(found)
         return

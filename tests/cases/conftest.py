@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from quorum.cli import main
-from quorum.pipeline import config, generate, partition, score
-from quorum.pipeline.entry import run_stage
+from quorum.pipeline import config
+from quorum.pipeline.entry import of_study, run_stage
 
 PROJECT = Path(__file__).parents[2]
 STAGES: dict[str, Callable[[Path], None]] = {
     "config": config.run,
-    "partition": partition.run,
-    "generate": generate.run,
-    "score": score.run,
+    **{name: of_study(name) for name in ("partition", "generate", "score", "aggregate")},
 }
 
 
@@ -61,7 +59,7 @@ def entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Entry]:
     """A copy of the project's settings and prompts; the working directory is in it."""
-    for name in ("conf", "data/prompts"):
+    for name in ("conf", "data/prompts", "data/surveys"):
         shutil.copytree(PROJECT / name, tmp_path / name)
     (tmp_path / "params.yaml").write_text("backend: scripted\nruntime: {progress: 'off'}\n")
     monkeypatch.chdir(tmp_path)

@@ -26,7 +26,7 @@ from pathlib import Path
 from quorum.attribution.estimators import neyman_cc
 from quorum.attribution.values import word_weights
 from quorum.backends import scripted
-from quorum.pipeline import generate
+from quorum.pipeline.attribution import generate
 
 root = Path.cwd()
 changed = json.loads((root / "data/settings/runtime.json").read_text())

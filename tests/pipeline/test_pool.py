@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from quorum.attribution.estimators.base import Estimate
+from quorum.config.attribution_views import GenerateView
 from quorum.config.families import FAMILIES
-from quorum.config.view import GenerateView
 from quorum.pipeline import artifacts
-from quorum.pipeline import plan as plan_file
-from quorum.pipeline.pool import Pool
+from quorum.pipeline.attribution import plan as plan_file
+from quorum.pipeline.attribution.pool import Pool
 from quorum.records import Generation, Target
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from quorum.config.compose import compose, read_params
 from quorum.config.families import FAMILIES, option_fields, part_class
-from quorum.config.schema import GROUPS
+from quorum.config.schema import GROUPS, STUDIES
 from quorum.config.stages import views
 from quorum.errors import MissingExtraError
 from quorum.runtime.options import RuntimeOptions
@@ -28,6 +28,10 @@ EXTRAS = {
     ("value", name): {"package": "wordllama", "instead": {"embedder": "char_ngrams"}}
     for name in ("embedding_cosine", "embedding_euclidean")
 }
+
+
+SURVEYS = {("input", "us2020"), ("input", "ipip25"), ("backend", "panel")}
+SURVEY_GROUPS = set(STUDIES["reconstruction"]) - set(STUDIES["attribution"])
 
 
 def section(group: str, name: str) -> dict[str, object]:
@@ -49,10 +53,13 @@ def test_every_option_composes_and_is_valid_alone(group, name):
             compose(PROJECT, {group: name})
         settings = compose(PROJECT, {group: {"use": name, **extra["instead"]}})
     else:
-        settings = compose(PROJECT, {group: name})
+        study = {} if group == "study" else {"study": "reconstruction"}
+        needs_survey = (group, name) in SURVEYS or group in SURVEY_GROUPS
+        settings = compose(PROJECT, {group: name, **(study if needs_survey else {})})
     chosen = settings[group]
     assert chosen.get("name", name) == name
-    assert [view.study for view in views(PROJECT, settings)] == ["attribution"] * 6
+    study = settings["study"]["name"]
+    assert [view.study for view in views(PROJECT, settings)] == [study] * 6
 
 
 @pytest.mark.parametrize(("family", "name"), PARTS)

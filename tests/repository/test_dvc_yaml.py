@@ -13,7 +13,7 @@ STAGES = yaml.safe_load((PROJECT / "dvc.yaml").read_text(encoding="utf-8"))["sta
 
 # What must run again where an output or a settings file of a stage changes.
 FLOW = {
-    "config": {"conf", "params.yaml", "data/prompts"},
+    "config": {"conf", "params.yaml", "data/prompts", "data/surveys"},
     "partition": {"data/settings/partition.json"},
     "generate": {"data/settings/generate.json", "data/partition/result"},
     "score": {"data/settings/score.json", "data/partition/result", "data/generate/result"},

@@ -25,7 +25,7 @@ READ_BESIDE = {"quorum.report.pages": "report/templates"}  # files that a module
 def code_digest(view: View) -> str:
     """Digest of the code that the stage of a view runs: 64 hex digits."""
     parts = [part_source(part.family, part.name) for part in parts_of(view)]
-    names = [f"quorum.pipeline.{view.stage}", "quorum.pipeline.entry"]
+    names = [f"quorum.pipeline.{view.study}.{view.stage}", "quorum.pipeline.entry"]
     names += [source for source in parts if source.startswith("quorum.")]
     outside = sorted(source for source in parts if not source.startswith("quorum."))
     files = {str(p.relative_to(PACKAGE)): _file_digest(p) for p in closure(names)}

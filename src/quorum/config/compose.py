@@ -102,16 +102,15 @@ def default_choice(root: Path, group: str) -> str | None:
     return named.get(group)
 
 
-def input_path(root: Path, section: Mapping[str, object]) -> Path:
-    """The chosen data set's file.
+def input_path(root: Path, path: str, where: str = "input.path") -> Path:
+    """A file of the chosen data set.
 
     Raises:
         SettingsError: The file lies outside data/ or is not there.
     """
-    path = str(section["path"])
     if not path.startswith(tuple(f"{folder}/" for folder in INPUT_FOLDERS)) or ".." in path:
         raise SettingsError(
-            "input.path",
+            where,
             "must lie in the project's data folder",
             got=path,
             allowed=" | ".join(INPUT_FOLDERS),
@@ -120,7 +119,7 @@ def input_path(root: Path, section: Mapping[str, object]) -> Path:
     full = root / path
     if not full.is_file():
         raise SettingsError(
-            "input.path",
+            where,
             "no such file",
             got=path,
             mend="dvc exp run --temp and the queue see tracked files only: git add it, "
@@ -244,7 +243,33 @@ def _read_text(path: Path, where: str) -> str:
         ) from error
 
 
+def _check_study(settings: Settings) -> None:
+    """The input is of the kind that the study reads, and the backend can answer it."""
+    study = str(cast("Section", settings["study"])["name"])
+    wanted = {"attribution": "prompts", "reconstruction": "survey"}[study]
+    chosen = cast("Section", settings["input"])
+    if chosen["kind"] != wanted:
+        other = next(s for s in ("attribution", "reconstruction") if s != study)
+        raise SettingsError(
+            "input",
+            f"study={study} reads {wanted}, and this is of another kind",
+            got=chosen["name"],
+            allowed=f"an input of kind {wanted}",
+            mend=f"-S study={other}, or another input",
+        )
+    backend = cast("Section", settings["backend"])
+    if study == "attribution" and hasattr(part_class("backend", str(backend["name"])), "seat"):
+        raise SettingsError(
+            "backend",
+            "people of a table answer surveys and no other prompt",
+            got=backend["name"],
+            allowed="with study=reconstruction",
+            mend="-S study=reconstruction",
+        )
+
+
 def _cross_check(settings: Settings) -> None:
+    _check_study(settings)
     generation = cast("dict[str, float]", settings["generation"])
     if generation["temperature"] == 0 and generation["samples"] > 1:
         raise SettingsError(

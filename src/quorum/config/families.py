@@ -17,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from quorum.errors import SettingsError
 
 _ATTRIBUTION = "quorum.attribution"
+_RECONSTRUCTION = "quorum.reconstruction"
 
 FAMILIES: dict[str, dict[str, str]] = {
     "partition": {
@@ -58,8 +59,21 @@ FAMILIES: dict[str, dict[str, str]] = {
         "power_shift": f"{_ATTRIBUTION}.normalisers:PowerShift",
         "min_max": f"{_ATTRIBUTION}.normalisers:MinMax",
     },
+    "elicitation": {
+        "logprob": f"{_RECONSTRUCTION}.elicitation:Logprob",
+        "choice": f"{_RECONSTRUCTION}.elicitation:Choice",
+        "verbalised": f"{_RECONSTRUCTION}.elicitation:Verbalised",
+    },
+    "ensemble": {
+        "lasso": f"{_RECONSTRUCTION}.ensembles.penalised:Lasso",
+        "elastic_net": f"{_RECONSTRUCTION}.ensembles.penalised:ElasticNet",
+        "ridge": f"{_RECONSTRUCTION}.ensembles.penalised:Ridge",
+        "simple_average": f"{_RECONSTRUCTION}.ensembles.simple_average:SimpleAverage",
+        "simplex": f"{_RECONSTRUCTION}.ensembles.simplex:Simplex",
+    },
     "backend": {
         "embedded": "quorum.backends.embedded:Embedded",
+        "panel": "quorum.backends.panel:Panel",
         "scripted": "quorum.backends.scripted:Scripted",
     },
 }

@@ -21,7 +21,7 @@ def check_prompts(root: Path, settings: Settings) -> None:
         InputError: A line cannot be read, or a snapshot lacks what the settings need.
     """
     section = cast("dict[str, Mapping[str, object]]", settings)
-    path = input_path(root, section["input"])
+    path = input_path(root, str(section["input"]["path"]))
     snapshots = read_snapshots(path.read_bytes(), str(section["input"]["path"]))
     check_own_partitions(snapshots)
     check_targets(snapshots, settings)

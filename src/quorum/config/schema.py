@@ -24,7 +24,7 @@ from quorum.runtime.options import RuntimeOptions
 class Study:
     """Which question is asked."""
 
-    name: Literal["attribution"]
+    name: Literal["attribution", "reconstruction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,101 @@ class Input:
 
     name: Annotated[str, MinLen(1)]
     path: Annotated[str, MinLen(1)]
-    kind: Literal["prompts"]
+    kind: Literal["prompts", "survey"]
     title: str
     licence: Annotated[str, MinLen(1)]
     attribution: str
     citation: str
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyInput(Input):
+    """A survey: shares of a population, where there are any of its groups and of refusals too."""
+
+    groups: Annotated[str, MinLen(1)] | None
+    refused: Annotated[str, MinLen(1)] | None
+    population: str
+    field_dates: str
+    mode: str
+    encoding: Annotated[str, MinLen(1)]
+    less_than: Literal["error", "half"]
+    asterisk: Literal["error", "missing", "half"]
+    blank: Literal["error", "missing"]
+    refusals: Literal["option", "drop"]
+    multi_select: Literal["error", "skip"]
+    duplicates: Literal["error", "keep_one"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Which questions are asked, and which of them are held out."""
+
+    by: Literal["block", "question"]
+    train_share: Annotated[float, Interval(gt=0, lt=1)]
+    exclude: tuple[str, ...]
+    max_questions: Annotated[int, Ge(2)] | None
+    test: Literal["open", "sealed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Whose shares are rebuilt: ``population``, a grouping, or one group (``party=Democrat``)."""
+
+    groups: Annotated[tuple[str, ...], MinLen(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class BankRules:
+    """Attributes that personas are drawn from."""
+
+    name: Annotated[str, MinLen(1)]
+    attributes: Annotated[tuple[Mapping[str, object], ...], MinLen(1)]
+
+
+Mode = Literal["core", "thematic", "theoretical", "survey", "question", "mixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """How personas are made: how many, in which modes, and when it is enough."""
+
+    size: Annotated[int, Interval(ge=1, le=100_000)]
+    modes: Annotated[tuple[Mode, ...], MinLen(1)]
+    attributes: Annotated[int, Interval(ge=1, le=20)]
+    burn_in: Annotated[int, Ge(1)]
+    round_size: Annotated[int, Ge(1)]
+    exploration: Annotated[float, Interval(ge=0, le=1)]
+    temperature: Annotated[float, Gt(0)]
+    shrinkage: Annotated[float, Ge(0)]
+    learn_every: Annotated[int, Ge(0)]
+    learn_questions: Annotated[int, Ge(1)]
+    plateau_rounds: Annotated[int, Ge(0)]
+    plateau_tolerance: Annotated[float, Ge(0)]
+
+
+@dataclass(frozen=True, slots=True)
+class ElicitationRules:
+    """Who is asked the test questions: everybody, or those whom a first fit gives weight."""
+
+    elicit_test: Literal["all", "active_only"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """What becomes of an answer that is missing."""
+
+    name: Literal["impute_pool", "drop_respondent", "drop_question", "refusal_as_option", "strict"]
+
+
+Policy = Literal["raw", "clip", "renormalise", "project", "anchor", "strict", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleRules:
+    """How weighted sums become shares, and the shares that ``anchors: [file]`` draws towards."""
+
+    policies: Annotated[tuple[Policy, ...], MinLen(1)]
+    anchor_file: Annotated[str, MinLen(1)] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +181,30 @@ GROUPS: dict[str, tuple[str | None, type | None]] = {
     "estimator": ("estimator", None),
     "value": ("value", ValueRules),
     "normaliser": ("normaliser", None),
-    "backend": ("backend", None),
     "generation": (None, GenerationRules),
     "budget": (None, Budget),
+    "split": (None, Split),
+    "target": (None, Targets),
+    "bank": (None, BankRules),
+    "pool": (None, Pool),
+    "elicitation": ("elicitation", ElicitationRules),
+    "cleaning": (None, Cleaning),
+    "ensemble": ("ensemble", EnsembleRules),
+    "backend": ("backend", None),
     "runtime": (None, RuntimeOptions),
     "report": (None, Report),
+}
+_SHARED = ("study", "input", "backend", "runtime", "report", "seed", "model")
+# the settings that a study rests on; the others cannot touch its results
+STUDIES: dict[str, tuple[str, ...]] = {
+    "attribution": (
+        *_SHARED,
+        *("partition", "absence", "estimator", "value", "normaliser", "generation", "budget"),
+    ),
+    "reconstruction": (
+        *_SHARED,
+        *("split", "target", "bank", "pool", "elicitation", "cleaning", "ensemble"),
+    ),
 }
 LEAVES: dict[str, object] = {
     "seed": Annotated[int, Interval(ge=0, le=2**31 - 1)],
@@ -128,7 +237,9 @@ def check(settings: Mapping[str, object]) -> dict[str, Section | JsonValue]:
         section = settings.get(group)
         if not isinstance(section, Mapping):
             raise SettingsError(group, "must be a group of settings", got=section)
-        out[group] = _check_section(group, family, rules, section)
+        is_survey = group == "input" and section.get("kind") == "survey"
+        chosen = SurveyInput if is_survey else rules
+        out[group] = _check_section(group, family, chosen, section)
     return out
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from quorum.config.checks import check_inputs
 from quorum.config.code import code_digest
 from quorum.config.compose import compose
-from quorum.config.prompts import check_prompts
 from quorum.config.stages import views
 from quorum.config.view import RuntimeView
 from quorum.pipeline import artifacts
@@ -16,7 +16,7 @@ def run(root: Path) -> None:
     """Writes data/settings/<stage>.json; nothing is written if anything is wrong."""
     settings = compose(root)
     files = views(root, settings)
-    check_prompts(root, settings)
+    check_inputs(root, settings)
     for view in files:
         code = "" if isinstance(view, RuntimeView) else code_digest(view)
         artifacts.write_text(root / artifacts.SETTINGS / view.FILE, view.dump(code))

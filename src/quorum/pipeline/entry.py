@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
-from quorum.errors import QuorumError
+from quorum.errors import QuorumError, SettingsError
+from quorum.pipeline import artifacts
 
 INTERRUPTED = 130
+
+
+def of_study(stage: str) -> Callable[[Path], None]:
+    """The stage of whichever study the settings name: ``quorum.pipeline.<study>.<stage>.run``."""
+
+    def run(root: Path) -> None:
+        path = root / artifacts.SETTINGS / f"{stage}.json"
+        try:
+            study = json.loads(path.read_text(encoding="utf-8"))["study"]
+        except FileNotFoundError as error:
+            raise SettingsError(
+                artifacts.shown(path), "is missing", mend="Run: dvc repro config"
+            ) from error
+        module = import_module(f"quorum.pipeline.{study}.{stage}")
+        cast("Callable[[Path], None]", module.run)(root)
+
+    return run
 
 
 def run_stage(stage: Callable[[Path], None]) -> int:

@@ -23,4 +23,5 @@ class RuntimeOptions:
     max_requests_per_s: Annotated[float, Gt(0)] | None = None  # starts of calls; null: no limit
     calls: Literal["allow", "forbid"] = "allow"  # forbid: what the store lacks is an error
     group_by_prefix: bool = True  # one lane works through a shared beginning, if it profits
+    resume: str | None = None  # a checkpoint to go on from; null: the run's own, if there is one
     progress: ProgressMode = "auto"  # auto: a bar on a terminal, else a line every 10 %

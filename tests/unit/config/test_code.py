@@ -11,9 +11,10 @@ import pytest
 
 import quorum
 from quorum.config import code, families
+from quorum.config.attribution_views import ScoreView
 from quorum.config.compose import compose
 from quorum.config.stages import views
-from quorum.config.view import Part, RuntimeView, ScoreView
+from quorum.config.view import Part, RuntimeView
 
 PROJECT = Path(__file__).parents[3]
 
@@ -50,10 +51,10 @@ ALL = {"partition", "generate", "score", "aggregate", "budget"}
     [
         ("errors.py", ALL),
         ("pipeline/entry.py", ALL),
-        ("pipeline/plan.py", ALL),
-        ("pipeline/partition.py", {"partition"}),
-        ("pipeline/score.py", {"score"}),
-        ("pipeline/explain.py", set()),
+        ("pipeline/attribution/plan.py", ALL),
+        ("pipeline/attribution/partition.py", {"partition"}),
+        ("pipeline/attribution/score.py", {"score"}),
+        ("pipeline/attribution/explain.py", set()),
         ("cli.py", set()),
         ("config/compose.py", set()),
         ("runtime/scheduler.py", {"generate", "budget"}),
@@ -84,7 +85,7 @@ def test_a_part_counts_only_where_it_is_chosen(package):
 
 def test_an_import_inside_a_function_counts(package):
     names = {p.relative_to(package).as_posix() for p in code.closure(["quorum.cli"])}
-    assert "pipeline/explain.py" in names
+    assert "pipeline/attribution/explain.py" in names
     assert "report/terminal.py" in names
 
 

@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from quorum.config.compose import compose, read_params, read_value
-from quorum.config.stages import settings_digest, views
+from quorum.config.parts import settings_digest
+from quorum.config.stages import views
 from quorum.errors import SettingsError
 
 

@@ -7,9 +7,10 @@ from copy import deepcopy
 
 import pytest
 
-from quorum.config.schema import check
-from quorum.config.stages import settings_digest, views
-from quorum.config.view import VIEWS, PartitionView
+from quorum.config.attribution_views import PartitionView
+from quorum.config.parts import settings_digest
+from quorum.config.schema import STUDIES, check
+from quorum.config.stages import views
 
 PLAN = {"partition.json"}
 CALLS = {"generate.json", "budget.json"}
@@ -76,6 +77,7 @@ RUNTIME_OPTIONS = {
     "runtime.calls": "forbid",
     "runtime.group_by_prefix": False,
     "runtime.progress": "off",
+    "runtime.resume": "elsewhere",
     "backend.engines": 2,
 }
 NAMES = {"name", "study.name", "input.kind", "generation.samples"}  # other parts; samples: below
@@ -113,7 +115,9 @@ def root(tmp_path):
 
 
 def leaves(settings):
-    for group, value in settings.items():
+    """Settings of the study; those of other studies are checked at the end."""
+    for group in STUDIES[settings["study"]["name"]]:
+        value = settings[group]
         if isinstance(value, dict):
             yield from (f"{group}.{key}" for key in value)
         else:
@@ -231,7 +235,7 @@ def test_a_view_reads_back_what_it_wrote(root, make_settings):
         (root / "data/settings").mkdir(exist_ok=True)
         (root / "data/settings" / view.FILE).write_text(view.dump(), encoding="utf-8")
         assert type(view).read(root).dump() == view.dump()
-    assert {view.FILE for view in VIEWS} == {p.name for p in (root / "data/settings").iterdir()}
+    assert len(list((root / "data/settings").iterdir())) == 6
     part = PartitionView.read(root)
     assert part.roles == ("user",)
     assert part.partitioner.make().pattern == r"\S+"
@@ -245,3 +249,23 @@ def test_only_the_chosen_file_is_read(root, make_settings):
         file.write("\n")
     after = {v.FILE: v.dump() for v in views(root, make_settings())}
     assert {name for name in before if before[name] != after[name]} == PLAN
+
+
+SURVEY_SETTINGS = {
+    "split.train_share": 0.5,
+    "split.max_questions": 5,
+    "target.groups": ["party"],
+    "pool.size": 7,
+    "elicitation.orders": 1,
+    "ensemble.one_se": True,
+    "cleaning.name": "strict",
+}
+
+
+def test_a_setting_of_another_study_reaches_no_file(root, make_settings):
+    settings = make_settings()
+    for leaf, value in SURVEY_SETTINGS.items():
+        changed = with_leaf(settings, leaf, value)
+        assert changed != settings
+        assert changed_files(root, settings, changed) == set(), leaf
+        assert settings_digest(changed) == settings_digest(settings)

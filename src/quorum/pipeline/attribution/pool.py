@@ -9,11 +9,11 @@ from typing import NamedTuple, cast
 from quorum.attribution.absence import AbsencePolicy, Renderer
 from quorum.attribution.coalitions import BoolArray, to_hex
 from quorum.attribution.estimators.base import Estimator
-from quorum.config.view import GenerateView
+from quorum.config.attribution_views import GenerateView
 from quorum.errors import InputError
-from quorum.pipeline.payoffs import payoffs_of
-from quorum.pipeline.plan import Plan, Planned
-from quorum.pipeline.replies import ReplyRow
+from quorum.pipeline.attribution.payoffs import payoffs_of
+from quorum.pipeline.attribution.plan import Plan, Planned
+from quorum.pipeline.attribution.replies import ReplyRow
 from quorum.records import Generation, Request, Target
 from quorum.runtime.scheduler import Job
 

@@ -13,12 +13,12 @@ from quorum.attribution.coalitions import BoolArray, budget_for, to_hex
 from quorum.attribution.estimators.base import Estimator
 from quorum.attribution.partitioners import Overflow, Partitioner, partition_all
 from quorum.attribution.snapshots import Snapshot, read_snapshots
+from quorum.config.attribution_views import PartitionView
 from quorum.config.families import make
-from quorum.config.view import PartitionView
 from quorum.digests import digest
 from quorum.errors import InputError
 from quorum.pipeline import artifacts
-from quorum.pipeline.plan import Plan, Planned, write
+from quorum.pipeline.attribution.plan import Plan, Planned, write
 from quorum.records import Message
 
 

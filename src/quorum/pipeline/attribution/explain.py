@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import cast
 
 from quorum.attribution.snapshots import Snapshot
-from quorum.config.compose import Settings
-from quorum.config.prompts import check_targets
-from quorum.config.stages import (
+from quorum.config.attribution_stages import (
     aggregate_view,
     generate_view,
     partition_view,
-    runtime_view,
     score_view,
 )
+from quorum.config.compose import Settings
+from quorum.config.prompts import check_targets
+from quorum.config.stages import runtime_view
 from quorum.config.view import InputFile
-from quorum.pipeline.aggregate import aggregate
-from quorum.pipeline.generate import generate, run_digest
-from quorum.pipeline.partition import make_plan
-from quorum.pipeline.score import score
+from quorum.pipeline.attribution.aggregate import aggregate
+from quorum.pipeline.attribution.generate import generate, run_digest
+from quorum.pipeline.attribution.partition import make_plan
+from quorum.pipeline.attribution.score import score
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.store import GenerationStore, store_path
 

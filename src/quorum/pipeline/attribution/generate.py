@@ -15,14 +15,15 @@ from typing import Any, cast
 
 from quorum.attribution.absence import AbsencePolicy
 from quorum.backends.base import Backend
-from quorum.config.view import GenerateView, RuntimeView
+from quorum.config.attribution_views import GenerateView
+from quorum.config.view import RuntimeView
 from quorum.digests import digest
 from quorum.errors import SettingsError
 from quorum.pipeline import artifacts
-from quorum.pipeline import plan as plan_file
-from quorum.pipeline.plan import Plan
-from quorum.pipeline.pool import Pool, target_text
-from quorum.pipeline.replies import ReplyRow, write_rows
+from quorum.pipeline.attribution import plan as plan_file
+from quorum.pipeline.attribution.plan import Plan
+from quorum.pipeline.attribution.pool import Pool, target_text
+from quorum.pipeline.attribution.replies import ReplyRow, write_rows
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.options import RuntimeOptions
 from quorum.runtime.progress import progress_for

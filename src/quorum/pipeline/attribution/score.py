@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from quorum.config.view import ScoreView
-from quorum.pipeline import artifacts, replies
-from quorum.pipeline import plan as plan_file
-from quorum.pipeline.payoffs import Scored, payoffs_of, write
-from quorum.pipeline.plan import Plan
+from quorum.config.attribution_views import ScoreView
+from quorum.pipeline import artifacts
+from quorum.pipeline.attribution import plan as plan_file
+from quorum.pipeline.attribution import replies
+from quorum.pipeline.attribution.payoffs import Scored, payoffs_of, write
+from quorum.pipeline.attribution.plan import Plan
 
 
 def run(root: Path) -> None:

@@ -8,10 +8,7 @@ the log.
 from __future__ import annotations
 
 import math
-import platform
-import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
 from typing import cast
@@ -22,13 +19,14 @@ import quorum
 from quorum.attribution.estimators.base import Estimator
 from quorum.attribution.faithfulness import curves
 from quorum.attribution.normalisers import Normaliser
-from quorum.config.view import AggregateView
+from quorum.config.attribution_views import AggregateView
 from quorum.digests import digest
 from quorum.pipeline import artifacts
-from quorum.pipeline import payoffs as payoffs_file
-from quorum.pipeline import plan as plan_file
-from quorum.pipeline.payoffs import Scored
-from quorum.pipeline.plan import Plan, Planned, player_dicts
+from quorum.pipeline.attribution import payoffs as payoffs_file
+from quorum.pipeline.attribution import plan as plan_file
+from quorum.pipeline.attribution.payoffs import Scored
+from quorum.pipeline.attribution.plan import Plan, Planned, player_dicts
+from quorum.pipeline.manifest import write_record
 from quorum.report import pages, plots, tables
 
 Attribution = dict[str, object]
@@ -289,37 +287,14 @@ def _write_log(
     attributions: Sequence[Attribution],
     folder: Path,
 ) -> None:
-    packages = ("numpy", "scipy", "scikit-learn", "dvc", "hydra-core", "xllamacpp")
     record = {
         "run_id": run_id(plan, view, model),
         "study": view.study,
-        "settings_digest": view.manifest.settings_digest,
-        "input": dict(view.manifest.input),
         "snapshots": {p.id: p.snapshot.digest for p in plan.snapshots},
         "skipped": dict(plan.skipped),
         "model": dict(model),
         "policies": {"absence": view.absence, "reference": view.reference, "value": view.value},
-        "seed": view.seed,
-        "versions": {
-            "quorum": quorum.__version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages},
-        },
         "n_attributions": len(attributions),
         "stop_reason": "complete",
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    artifacts.write_text(folder / "run.json", artifacts.json_text(record))
-    artifacts.write_text(folder / "config.resolved.yaml", _yaml(view.resolved))
-
-
-def _yaml(value: Mapping[str, object]) -> str:
-    import yaml
-
-    return yaml.safe_dump(_plain(value), sort_keys=True, allow_unicode=True)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    write_record(folder, record, view.manifest, view.resolved)

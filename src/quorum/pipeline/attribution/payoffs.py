@@ -20,8 +20,8 @@ from quorum.attribution.values.base import Reply, ValueFunction
 from quorum.config.view import Part
 from quorum.errors import InputError
 from quorum.pipeline import artifacts
-from quorum.pipeline.plan import Plan, Planned
-from quorum.pipeline.replies import ReplyRow
+from quorum.pipeline.attribution.plan import Plan, Planned
+from quorum.pipeline.attribution.replies import ReplyRow
 
 FloatArray = npt.NDArray[np.float64]
 COLUMNS = ("snapshot", "coalition", "n_present", "payoff", "n_samples", "sample_sd")

@@ -1,0 +1,22 @@
+"""Do the chosen inputs and the settings go together: checked before anything is paid for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quorum.config.compose import Settings
+from quorum.config.parts import study_of
+from quorum.config.prompts import check_prompts
+from quorum.config.surveys import check_survey
+
+_STUDIES = {"attribution": check_prompts, "reconstruction": check_survey}
+
+
+def check_inputs(root: Path, settings: Settings) -> None:
+    """Reads the chosen files and refuses what a later stage could not use.
+
+    Raises:
+        SettingsError: A file lies outside data/ or is not there, or a setting does not fit it.
+        InputError: A file cannot be read.
+    """
+    _STUDIES[study_of(settings)](root, settings)
