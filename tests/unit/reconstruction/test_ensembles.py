@@ -323,3 +323,38 @@ def test_an_unknown_reference_and_a_missing_anchor_file_are_named() -> None:
 def test_a_problem_that_is_none_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         replace(TWO, **changes)
+
+
+ODD = {
+    "one persona": (1, "own"),
+    "all alike": (5, "own"),
+    "the target is the pool mean": (20, "pool"),
+    "the target is uniform": (20, "uniform"),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        Lasso(folds=3, anchors=("none", "uniform", "pool")),
+        Lasso(lam=1e-2, mass_penalty=1e6),
+        Lasso(lam=1e-3, intercept=True),
+        ElasticNet(lam=1e-12),
+        Ridge(folds=3, anchors=("pool",), mass_penalty=1e6),
+        Simplex(folds=3),
+        Simplex(lam=0.0, anchors=("pool",)),
+    ],
+    ids=str,
+)
+def test_degenerate_pools_and_targets_give_finite_checked_weights(
+    case: str, ensemble: Penalised
+) -> None:
+    n, target = ODD[case]
+    p = problem(n=n)
+    x = np.repeat(p.x[:, :1], n, axis=1) if case == "all alike" else p.x
+    uniform = np.repeat([1 / k for k in SIZES], SIZES)
+    y = {"own": p.y, "pool": x.mean(axis=1), "uniform": uniform}[target]
+    found = ensemble.fit(replace(p, x=x, y=y), 0)
+    assert np.isfinite(found.weights).all()
+    assert found.solver.gap <= 1e-8

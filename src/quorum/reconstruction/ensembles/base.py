@@ -110,9 +110,9 @@ class SolverReport:
         version: Of its package.
         iterations: None where the solver does not tell.
         objective: Value of the whole objective at the weights given, penalties included.
-        gap: Largest violation of the optimality conditions, recomputed by us, as a share of the
-            data term at zero weights; a bound of the objective's distance to its minimum for fits
-            whose mass is fixed.
+        gap: Violation of the optimality conditions, recomputed by us, as a share of the data term
+            at zero weights (but at least 1e-6, plus 1e-6 of a mass penalty); where mass is bound
+            it bounds the objective's distance to its minimum.
         raw_sum: Sum of the weights as the solver gave them.
         raw_min: Their minimum; below 0 only by rounding.
         clip: The largest amount that was clipped at zero.

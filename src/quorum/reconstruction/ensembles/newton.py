@@ -11,6 +11,8 @@ a bound mass is a free one with one more row, see `bound`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy
 import scipy.linalg
@@ -37,27 +39,30 @@ def solve_newton(system: System, start: FloatArray | None) -> Raw:
     n_bound = 0
     if system.total == "at_most_one" and start is not None and len(start) > len(system.b):
         w, r, n_bound = _descend(bound(system), start)  # the bound held at the last κ
-        w = w / w.sum()
+        w = w / (w.sum() or 1.0)
         if system.gap(w) <= BOUND_HOLDS:
             return Raw(w, "dual newton", scipy.__version__, n_bound, r)
     if system.total != "one":
-        free = System(system.a, system.b, system.kappa, system.linear)
+        free = replace(system, total="free")
         w, r, n_steps = _descend(free, start)
         n_bound += n_steps
         if system.total == "free" or w.sum() <= 1.0:
             return Raw(w, "dual newton", scipy.__version__, n_bound, r)
     w, r, n_steps = _descend(bound(system), start)
-    return Raw(w / w.sum(), "dual newton", scipy.__version__, n_bound + n_steps, r)
+    return Raw(w / (w.sum() or 1.0), "dual newton", scipy.__version__, n_bound + n_steps, r)
 
 
 def bound(system: System) -> System:
     """A problem with free mass whose solution is a multiple of the one with Σw = 1.
 
     On {Σu = t} the columns a_i − b turn |b − A w|² + κ|w|² into a form q of degree two, so that
-    min q(u) + (Σu − 1)² = min over t of t² q + (t − 1)² = q/(1 + q), least where q is.
+    min q(u) + K²(Σu − 1)² = min over t of t² q + K²(t − 1)² = K² q/(K² + q), least where q is. K is
+    1, or more where κ is so large that t would vanish.
     """
-    a = np.vstack([system.a - system.b[:, None], np.ones(system.a.shape[1])])
-    return System(a, np.append(np.zeros(len(system.b)), 1.0), system.kappa)
+    n = system.a.shape[1]
+    k = float(np.sqrt(max(1.0, system.kappa / n)))
+    a = np.vstack([system.a - system.b[:, None], np.full(n, k)])
+    return System(a, np.append(np.zeros(len(system.b)), k), system.kappa, scale=k * k)
 
 
 def _descend(system: System, start: FloatArray | None) -> tuple[FloatArray, FloatArray, int]:
@@ -71,7 +76,7 @@ def _descend(system: System, start: FloatArray | None) -> tuple[FloatArray, Floa
         kappas = [system.kappa * 10.0**k for k in range(n_kappas, -1, -1)]
     n_steps, w = 0, np.zeros(system.a.shape[1])
     for kappa in kappas:
-        level = System(system.a, system.b, kappa, system.linear)
+        level = replace(system, kappa=kappa)
         exact = EXACT if kappa == system.kappa else ROUGH
         r, w, more = _climb(level, r, exact * system.scale)
         n_steps += more
@@ -116,6 +121,8 @@ def _climb(system: System, r: FloatArray, enough: float) -> tuple[FloatArray, Fl
             return best_r, best, n_steps
         gradient = rest - r
         step = _direction(system, w, gradient)
+        if step is None:
+            return best_r, best, n_steps
         turn = np.asarray(system.a.T @ step, np.float64)
         length = _line_search(system, pull, turn, float(gradient @ step), float(step @ step))
         r, pull = r + length * step, pull + length * turn
@@ -147,18 +154,18 @@ def _line_search(
     return low or high
 
 
-def _direction(system: System, w: FloatArray, gradient: FloatArray) -> FloatArray:
-    """(I + B B')⁻¹ gradient, B the active columns over √κ."""
+def _direction(system: System, w: FloatArray, gradient: FloatArray) -> FloatArray | None:
+    """(I + B B')⁻¹ gradient, B the active columns over √κ; None where rounding prevents it."""
     b = system.a[:, w > 0] / np.sqrt(system.kappa)
     m, k = b.shape
     if k == 0:
         return gradient
-    if k < m:
-        inner = b.T @ b
-        inner.flat[:: k + 1] += 1.0
-        solved = scipy.linalg.solve(inner, b.T @ gradient, assume_a="pos", overwrite_a=True)
-        return np.asarray(gradient - b @ solved, np.float64)
-    outer = b @ b.T
-    outer.flat[:: m + 1] += 1.0
-    solved = scipy.linalg.solve(outer, gradient, assume_a="pos", overwrite_a=True)
-    return np.asarray(solved, np.float64)
+    small = b.T @ b if k < m else b @ b.T
+    small.flat[:: len(small) + 1] += 1.0
+    try:
+        factor = scipy.linalg.cho_factor(small, lower=True, overwrite_a=True)
+    except scipy.linalg.LinAlgError:
+        return None
+    if k < m:  # Woodbury
+        return np.asarray(gradient - b @ scipy.linalg.cho_solve(factor, b.T @ gradient), np.float64)
+    return np.asarray(scipy.linalg.cho_solve(factor, gradient), np.float64)

@@ -29,6 +29,8 @@ from quorum.reconstruction.ensembles.validation import Candidate, cross_validate
 
 LASSO_GRID = 10.0 ** np.linspace(0, -4, 17)  # times the λ from which all weights are 0
 RIDGE_GRID = 10.0 ** np.linspace(0, -7, 15)  # times Σ_i Σ_r ρ_r (x_{i,r} − p⁰_r)²
+NO_DATA_TERM = 1e-6  # shares off by a thousandth: a data term below it is none to measure by
+ROUNDING = 1e-6  # of the mass penalty: a gap is not known better than that
 ANCHORS = ("none", "uniform", "pool", "file")
 UNITS = ("cell", "question")
 SOLVERS = ("nnls", "highs")
@@ -152,7 +154,7 @@ class Penalised:
         if alpha == 0:
             return RIDGE_GRID * 2.0 * float(np.einsum("mi,mi->", data, data))
         slope = 2.0 * float((data.T @ system.b[: len(problem.y)]).max()) + 2.0 * mu
-        return LASSO_GRID * max(slope / alpha, 1e-12)
+        return LASSO_GRID * max(slope / alpha, NO_DATA_TERM)
 
     def _candidates(self, problem: Problem, anchor: AnchorName) -> list[Candidate]:
         grid = self._grid(problem, anchor).tolist() if self.lam == "cv" else [float(self.lam)]
@@ -195,15 +197,18 @@ class Penalised:
             a, b = a - means[:-1], b - means[-1]
         root = np.sqrt(rho)
         a, b = a * root[:, None], b * root
+        scale = max(float(b @ b), NO_DATA_TERM) + ROUNDING * self._mu
+        ones = None if has_base or self._has_intercept else 1.0 / (len(problem.sizes) * root)
         if self._mu > 0:
             a = np.vstack([a, np.full(a.shape[1], math.sqrt(self._mu))])
             b = np.append(b, math.sqrt(self._mu))
+            ones = np.append(np.zeros(len(root)), 1.0 / math.sqrt(self._mu))
         alpha = self._alpha
         kappa, linear = lam * (1.0 - alpha) / 2.0, lam * alpha
         total: Total = self.total
         if total == "at_most_one" and anchor == "none":
             total = "one"  # nothing takes what is short of 1
-        return System(a, b, kappa, linear, total), means
+        return System(a, b, kappa, linear, total, scale, ones), means
 
     def _solve(
         self,

@@ -17,8 +17,12 @@ class Simplex(Penalised):
     With an anchor Σw ≤ 1 and the anchor takes the rest, (1−m)p⁰ + Xw, without penalty. With Σw = 1
     no anchor and no absolute penalty makes a difference, so there is no α here.
 
+    The default, with anchor and λ by cross-validation: without a ridge the solution is a vertex of
+    few personas that overfits (2.5 to 20 times the error on a pool of real people), and without an
+    anchor what no persona answers cannot be predicted.
+
     Source: convex combinations as in synthetic control, Abadie, Diamond and Hainmueller 2010; the
-    ridge and the anchors are ours, see design notes on overfitting of sparse vertices.
+    ridge and the anchors are ours.
     """
 
     total: ClassVar[Total] = "at_most_one"

@@ -7,7 +7,7 @@ Rows are scaled by √ρ beforehand; a mass penalty μ is one more row √μ·(1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -28,13 +28,26 @@ UNIQUE_TOLERANCE = 1e-9  # gradients below it, relative, may belong to other sol
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
-    """The problem above: A (m, n), b (m,), κ ≥ 0, c ≥ 0."""
+    """The problem above: A (m, n), b (m,), κ ≥ 0, c ≥ 0.
+
+    Args:
+        a: A.
+        b: b.
+        kappa: κ.
+        linear: c.
+        total: What Σw may be.
+        scale: What a gap is measured by: the data term at w = 0.
+        ones: s (m,) with s'A = (1, …, 1), where there is one: then Σw = s'Aw, and a linear term
+            only shifts b.
+    """
 
     a: FloatArray
     b: FloatArray
     kappa: float = 0.0
     linear: float = 0.0
     total: Total = "free"
+    scale: float = 1.0
+    ones: FloatArray | None = None
 
     def objective(self, w: FloatArray) -> float:
         """The value minimised."""
@@ -45,15 +58,6 @@ class System:
         """Its gradient in w."""
         pull = 2.0 * (self.a.T @ (self.a @ w - self.b)) + 2.0 * self.kappa * w
         return np.asarray(pull + self.linear, np.float64)
-
-    @property
-    def scale(self) -> float:
-        """What a gap is measured by: the data term at w = 0, or a millionth of a column's square.
-
-        The second counts only where the target is the anchor itself.
-        """
-        squares = np.einsum("mi,mi->i", self.a, self.a)
-        return float(max(self.b @ self.b, 1e-6 * squares.mean(), np.finfo(float).tiny))
 
     def gap(self, w: FloatArray) -> float:
         """How far w ≥ 0 is from the optimality conditions, relative to `scale`.
@@ -77,7 +81,8 @@ class System:
         if m <= n:
             return self
         q, r = scipy.linalg.qr(self.a, mode="economic")
-        return System(np.asarray(r, np.float64), q.T @ self.b, self.kappa, self.linear, self.total)
+        ones = None if self.ones is None else q.T @ self.ones
+        return replace(self, a=np.asarray(r, np.float64), b=q.T @ self.b, ones=ones)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,11 +182,12 @@ def _scipy_nnls(system: System) -> Raw:
 
     Ridge: rows √κ·I. Σw = 1: on {Σu = t} the columns a_i − b turn |A w − b| into |C u| / t, so
     min |C u|² + (Σu − 1)² is reached at a multiple of the wanted w, exactly; Σw ≤ 1: one more
-    column −b takes the rest. Linear term: the problem is the dual of min |x|², A'(x + b) ≤ c/2, a
-    least-distance programme, which is one plain problem (Lawson and Hanson 1974, chapter 23).
+    column −b takes the rest. Linear term: b − s c/2 for b where Σw = s'Aw; else it is the dual of
+    min |x|², A'(x + b) ≤ c/2, a least-distance programme, which is one plain problem (Lawson and
+    Hanson 1974, chapter 23).
     """
     m, n = system.a.shape
-    matrix, target = system.a, system.b
+    matrix, target = system.a, system.b.copy()
     if system.total != "free":
         matrix = system.a - system.b[:, None]
         if system.total == "at_most_one":
@@ -193,6 +199,9 @@ def _scipy_nnls(system: System) -> Raw:
     if system.total != "free":
         return _nnls(np.vstack([matrix, np.ones(matrix.shape[1])]), target, n)
     if system.linear == 0:
+        return _nnls(matrix, target, n)
+    if system.ones is not None:
+        target[: len(system.b)] -= system.linear / 2.0 * system.ones
         return _nnls(matrix, target, n)
     slope = matrix.T @ target - system.linear / 2.0
     if slope.max() <= 0:  # no weight pays for its penalty
