@@ -198,7 +198,7 @@ class ActiveGeneration:
         assert flattest
         named = " ".join(flattest)
         source = f"learner: round {self.n_rounds}, questions {named}, request {key[:16]}"
-        learned = parse_learned(text, [a.id for a in self.bank.attributes], source)
+        learned = parse_learned(text, self.bank.attributes, source)
         self._add_learned(learned.attributes, flattest)
         self.learner_log.append(
             {

@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, Literal, Protocol
 
 from annotated_types import Ge, Le
 
+from quorum.errors import SettingsError
 from quorum.reconstruction.asking import (
     LETTERS,
     Ask,
@@ -151,6 +152,9 @@ class Choice:
         temperature: Of the replies.
         max_tokens: Longest reply; room for a letter and a few words.
         layout: What comes first in the prompt.
+
+    Raises:
+        SettingsError: Several draws at temperature 0, which would be one reply paid several times.
     """
 
     needs: ClassVar[Literal["choice_probs", "text"]] = "text"
@@ -160,6 +164,16 @@ class Choice:
     temperature: Annotated[float, Ge(0), Le(2)] = 0.0
     max_tokens: Annotated[int, Ge(1)] = 16
     layout: Layout = "persona_first"
+
+    def __post_init__(self) -> None:
+        """Refuses draws that cannot differ."""
+        if self.draws > 1 and self.temperature == 0:
+            raise SettingsError(
+                "elicitation.draws",
+                "temperature 0 gives the same reply each time",
+                got=self.draws,
+                allowed="1, or a temperature above 0",
+            )
 
     @property
     def needs_blank(self) -> bool:

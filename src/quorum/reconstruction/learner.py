@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from quorum.digests import canonical_json
 from quorum.reconstruction.bank import Attribute
-from quorum.reconstruction.derived import attribute_ids
+from quorum.reconstruction.derived import attribute_ids, quoted
 from quorum.reconstruction.survey import Question
 from quorum.reconstruction.texts import normalised
 from quorum.records import Message, Request, Scalar
@@ -21,8 +21,10 @@ MAX_LABEL = 40  # characters
 MAX_VALUE = 40
 MIN_VALUES, MAX_VALUES = 2, 4
 
-_FORM = '{"attributes": [{"label": "…", "values": ["…", "…"]}]}'  # a small model copies words
-_COPIED = frozenset({"trait", "attribute", "label", "value", "values"})
+_FORM = '{"attributes": [{"label": "…", "values": ["…", "…"]}]}'
+# words of the prompt: a small model copies them, and the bank has them anyway
+_COPIED_LABELS = frozenset({"age", "income", "trait", "attribute", "label", "value", "values"})
+_COPIED_VALUES = frozenset({"trait", "attribute", "label", "value", "values"})
 _TEXT: dict[str, object] = {"type": "string", "minLength": 2}
 SCHEMA: dict[str, object] = {
     "type": "object",
@@ -83,14 +85,15 @@ def learner_request(
         round_number: Rounds done; a later request about the same questions is another draw.
     """
     lines = ["People are too much alike in their answers to these questions:"]
-    lines += [f"- {q.text} ({' / '.join(o.text for o in q.options)})" for q in questions]
+    lines += [f"- {quoted(question.text)}" for question in questions]
     lines.append(
-        f"Name {N_ATTRIBUTES} traits of a person that explain why people answer them differently. "
-        f"Give each trait {MIN_VALUES} to {MAX_VALUES} short values that a person can have."
+        f"List {N_ATTRIBUTES} traits on which people differ, such as age (young, old) or income "
+        "(low, high), and that lead to different answers here."
     )
     if known:
         lines.append(f"Do not repeat: {', '.join(known)}.")
-    lines.append(f"Reply with JSON: {_FORM}")
+    form = "attributes, each with a label and values" if is_structured else _FORM
+    lines.append(f"Reply with JSON: {form}")
     options: dict[str, Scalar] = {
         "max_tokens": MAX_TOKENS,
         "temperature": TEMPERATURE,
@@ -101,7 +104,7 @@ def learner_request(
     return Request((Message("user", "\n".join(lines)),), options, sample=round_number)
 
 
-def parse_learned(text: str, known_ids: Collection[str] = (), source: str = "learner") -> Learned:
+def parse_learned(text: str, known: Collection[Attribute] = (), source: str = "learner") -> Learned:
     """The attributes that a reply holds, each checked by itself.
 
     Objects with ``label`` and ``values`` are taken wherever they stand: in the asked-for list, in
@@ -111,12 +114,12 @@ def parse_learned(text: str, known_ids: Collection[str] = (), source: str = "lea
 
     Args:
         text: The reply.
-        known_ids: Ids of attributes that exist; a new one gets none of them.
+        known: Attributes that exist: a new one has neither the id nor the label of one.
         source: Provenance, kept in ``Attribute.source``.
     """
     attributes: list[Attribute] = []
     rejected: list[str] = []
-    taken = set(known_ids)
+    taken = {name for a in known for name in (a.id, normalised(a.label))}
     found = list(_objects(text))
     for value in found:
         attribute, reason = _attribute(value, taken, source)
@@ -161,10 +164,10 @@ def _attribute(
     label = _clean(value.get("label"), MAX_LABEL)
     if label is None:
         return None, f"label {value.get('label')!r}: no text of 1 to {MAX_LABEL} characters"
-    if normalised(label) in _COPIED:
+    if normalised(label) in _COPIED_LABELS:
         return None, f"label {label!r}: a word of the prompt"
     attribute_id = attribute_ids("learned", [label])[label]
-    if attribute_id in taken:
+    if {attribute_id, normalised(label)} & set(taken):
         return None, f"label {label!r}: known already"
     raw = value.get("values")
     if not isinstance(raw, list):
@@ -173,7 +176,7 @@ def _attribute(
     for item in raw:
         if (cleaned := _clean(item, MAX_VALUE)) is not None:
             values.setdefault(normalised(cleaned), cleaned)
-    for copied in _COPIED & set(values):
+    for copied in _COPIED_VALUES & set(values):
         del values[copied]
     if not MIN_VALUES <= len(values) <= MAX_VALUES:
         n = len(values)

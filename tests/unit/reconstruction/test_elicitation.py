@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from quorum.backends.embedded import Embedded
-from quorum.errors import InputError
+from quorum.errors import InputError, SettingsError
 from quorum.reconstruction.asking import option_orders
 from quorum.reconstruction.elicitation import (
     NOT_ASKED,
@@ -119,6 +119,8 @@ def test_draws_are_requests_of_their_own():
     asks = Choice(orders=2, draws=3, temperature=1.0).asks(PERSONA, CYCLE, "p1", 0)
     assert len({(a.order, a.request.sample) for a in asks}) == 6
     assert {a.draw for a in asks} == {0, 1, 2}
+    with pytest.raises(SettingsError, match=r"elicitation\.draws: temperature 0 gives the same"):
+        Choice(draws=3)
 
 
 def test_more_options_than_letters_are_refused():
@@ -181,7 +183,7 @@ def test_draws_are_counted_and_unreadable_ones_left_out():
     order = (0, 1, 2)
     texts = ["A", "B", "**B**", "Often", "I like cars."]
     replies = [(order, d, text(t)) for d, t in enumerate(texts)]
-    answer = Choice(draws=5).read(CYCLE, replies)
+    answer = Choice(draws=5, temperature=1.0).read(CYCLE, replies)
     assert answer.shares == pytest.approx((0.25, 0.5, 0.25))
     assert answer.n_readings == 4
     assert [r.status for r in answer.readings] == ["answered"] * 4 + ["missing"]

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from quorum.backends.embedded import Embedded
+from quorum.reconstruction.bank import Attribute
 from quorum.reconstruction.learner import MAX_LABEL, SCHEMA, learner_request, parse_learned
 from quorum.reconstruction.survey import Option, Question
 
@@ -13,6 +14,12 @@ Q1 = Question(
     "Q1", "Do you trust the news?", (Option("A", "A great deal"), Option("B", "Not at all"))
 )
 GOOD = {"label": "media diet", "values": ["newspapers", "television", "none at all"]}
+
+
+KNOWN = (
+    Attribute("learned_known", "other", "{value}", ("a", "b"), "question"),
+    Attribute("region", "The region", "{value}", ("a", "b"), "core"),
+)
 
 
 def reply(*objects: object) -> str:
@@ -25,15 +32,17 @@ def request(*, known=(), is_structured=True, round_number=4):
     )
 
 
-def test_the_prompt_shows_the_questions_with_their_options():
+def test_the_prompt_shows_the_questions_and_what_is_known():
     text = request(known=["media diet"]).messages[0].content
-    assert "- Do you trust the news? (A great deal / Not at all)" in text
+    assert "\n- Do you trust the news?\n" in text
     assert "Do not repeat: media diet." in text
 
 
 def test_the_schema_is_sent_where_the_backend_takes_it():
     assert json.loads(request().options["schema"]) == SCHEMA
-    assert "schema" not in request(is_structured=False).options
+    plain = request(is_structured=False)
+    assert "schema" not in plain.options
+    assert '{"attributes": [{"label"' in plain.messages[0].content  # the words alone bind it
 
 
 def test_a_later_request_about_the_same_questions_is_another_draw():
@@ -76,16 +85,18 @@ def test_a_reply_is_parsed_as_it_comes(text):
         ({"label": None, "values": ["a", "b"]}, "label None: no text of 1 to 40 characters"),
         ({"label": " .. ", "values": ["a", "b"]}, "no text of 1 to 40 characters"),
         ({"label": "Label", "values": ["a", "b"]}, "label 'Label': a word of the prompt"),
-        ({"label": "age", "values": "old"}, "label 'age': values are no list"),
-        ({"label": "age", "values": ["old", "Old.", "OLD"]}, "1 usable values, not 2 to 4"),
-        ({"label": "age", "values": ["old", 7, None, "]", "value"]}, "1 usable values"),
-        ({"label": "age", "values": list("abcde")}, "label 'age': 5 usable values, not 2 to 4"),
+        ({"label": "job", "values": "old"}, "label 'job': values are no list"),
+        ({"label": "job", "values": ["old", "Old.", "OLD"]}, "1 usable values, not 2 to 4"),
+        ({"label": "job", "values": ["old", 7, None, "]", "value"]}, "1 usable values"),
+        ({"label": "job", "values": list("abcde")}, "label 'job': 5 usable values, not 2 to 4"),
         ({"values": ["a", "b"]}, "label None: no text"),
+        ({"label": "Age", "values": ["old", "young"]}, "label 'Age': a word of the prompt"),
         ({"label": "Known"}, "label 'Known': known already"),
+        ({"label": "The REGION"}, "label 'The REGION': known already"),
     ],
 )
 def test_what_does_not_fit_is_rejected_with_its_reason(value, reason):
-    learned = parse_learned(reply(value, GOOD), known_ids=["learned_known"])
+    learned = parse_learned(reply(value, GOOD), known=KNOWN)
     assert len(learned.attributes) == 1  # the good one stays
     (line,) = learned.rejected
     assert reason in line
