@@ -7,6 +7,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ACTIVE := PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)"
 
+# make show leaves out the knobs and metrics of the study that the workspace is not about
+STUDY = $(or $(shell sed -n 's/^study: *\([a-z]*\).*/\1/p' params.yaml),attribution)
+HIDDEN_attribution := ^(reconstruction\.|pool)
+HIDDEN_reconstruction := ^(attribution\.|partition|absence|estimator|value|normaliser|budget)
+
 .PHONY: help repro test check bench show
 
 help: ## what there is
@@ -28,8 +33,8 @@ check: $(VENV)/.dev ## format, lint, types, layers
 bench: $(VENV)/.dev ## ratios to peers, as printed in docs/benchmarks.md
 	$(ACTIVE) python benchmarks/run.py
 
-show: $(VENV)/.run ## experiments as a table: knobs and metrics only
-	$(ACTIVE) dvc exp show --drop '^(conf|data|src|stages)/|^(conf|src|params.yaml|run\.|study|Executor)'
+show: $(VENV)/.run ## experiments as a table: knobs and metrics of the chosen study
+	$(ACTIVE) dvc exp show --drop '^(conf|data|src|stages)/|^(conf|src|params.yaml|run\.|study|Executor)|$(HIDDEN_$(STUDY))'
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "error: Python: none of 3.11 or later was found. Install one, or run make PYTHON=/path/to/python3" >&2; exit 2; }

@@ -147,7 +147,8 @@ def _explain(args: argparse.Namespace) -> None:
     from quorum.report.terminal import print_attribution
 
     root = project_root()
-    settings = compose(root, changed_params(root, args.changes))
+    of_prompts = {"study": "attribution", "input": None}  # whatever the workspace is about
+    settings = compose(root, {**changed_params(root, args.changes), **of_prompts})
     prompt = _prompt(args.prompt)
     messages = (Message("system", args.system),) if args.system else ()
     result = explain(Snapshot("prompt", (*messages, Message("user", prompt))), settings)

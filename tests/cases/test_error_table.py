@@ -49,6 +49,13 @@ def test_a_bad_project_is_one_line(row: Row, entry):
         assert not (entry.root / "data/settings").exists()
 
 
+@pytest.mark.parametrize("row", rows("surveys.yaml"))
+def test_a_bad_survey_or_setting_of_a_reconstruction_is_one_line(row: Row, entry):
+    entry.write({"params.yaml": row["params"], **row.get("files", {})})
+    check(row, entry.stages("config"))
+    assert not (entry.root / "data/settings").exists()
+
+
 @pytest.mark.parametrize("row", rows("prompt_files.yaml"))
 def test_a_bad_prompt_file_is_one_line(row: Row, entry):
     if "content" in row:
@@ -59,5 +66,6 @@ def test_a_bad_prompt_file_is_one_line(row: Row, entry):
 
 
 def test_every_case_has_its_own_name():
-    names = [p.id for file in ("settings", "project", "prompt_files") for p in rows(f"{file}.yaml")]
-    assert len(names) == len(set(names)) > 200
+    files = ("settings", "project", "prompt_files", "surveys")
+    names = [p.id for file in files for p in rows(f"{file}.yaml")]
+    assert len(names) == len(set(names)) > 260

@@ -50,7 +50,10 @@ BANK = [
     },
 ]
 RULES = [
-    {"contains": "Name 3 traits", "reply": '{"attributes": [{"label": "Luck", "values": ["much", "little"]}]}'},
+    {
+        "contains": "Name 3 traits",
+        "reply": '{"attributes": [{"label": "Luck", "values": ["much", "little"]}]}',
+    },
     {"regex": r"(?s)young\..*sing", "reply": "B"},
     {"contains": "You are old", "reply": "A"},
     {"contains": "a village", "reply": "B"},

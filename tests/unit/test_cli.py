@@ -265,7 +265,7 @@ def test_a_file_that_lies_there_already_only_gets_its_yaml(root, capsys):
         ("taken", ("--licence", "x"), "taken.jsonl is there already in data/prompts"),
         ("Mine", (), "not a name for an input, got 'Mine'; allowed {}"),
         ("../x", (), "not a name for an input, got '../x'; allowed {}"),
-        ("mine", (), "is missing. Say on what terms the prompts may be used, such as {}"),
+        ("mine", (), "is missing. Say on what terms the file may be used, such as {}"),
     ],
 )
 def test_validate_writes_nothing_where_a_name_or_the_licence_is_wrong(

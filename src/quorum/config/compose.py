@@ -252,7 +252,7 @@ def _check_study(settings: Settings) -> None:
         other = next(s for s in ("attribution", "reconstruction") if s != study)
         raise SettingsError(
             "input",
-            f"study={study} reads {wanted}, and this is of another kind",
+            f"study={study} reads {'a survey' if wanted == 'survey' else wanted}, not this",
             got=chosen["name"],
             allowed=f"an input of kind {wanted}",
             mend=f"-S study={other}, or another input",

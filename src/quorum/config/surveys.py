@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from quorum.config.compose import Settings, input_path
-from quorum.config.families import nearest, part_class
+from quorum.config.families import part_class
 from quorum.config.reconstruction_stages import READING, has_respondents
 from quorum.errors import SettingsError
 from quorum.reconstruction.bank import read_bank
@@ -17,7 +17,7 @@ from quorum.reconstruction.reading import read_survey
 from quorum.reconstruction.respondents import read_respondents
 from quorum.reconstruction.shares import ReadingRules
 from quorum.reconstruction.split import select_questions, split_questions
-from quorum.reconstruction.survey import POPULATION, Survey
+from quorum.reconstruction.survey import Survey, chosen_targets
 
 DENSE = ("simple_average",)  # ensembles that give weight to everybody
 
@@ -31,7 +31,7 @@ def check_survey(root: Path, settings: Settings) -> None:
     """
     section = cast("dict[str, Mapping[str, Any]]", settings)
     survey = read_input(root, section["input"])
-    targets_of(survey.targets, section["target"]["groups"])
+    chosen_targets(survey.targets, section["target"]["groups"])
     split = section["split"]
     questions = select_questions(
         survey.questions,
@@ -41,12 +41,23 @@ def check_survey(root: Path, settings: Settings) -> None:
     )
     split_questions(questions, split["by"], split["train_share"], cast("int", settings["seed"]))
     if has_respondents(settings):
+        if section["elicitation"]["name"] != "choice":
+            raise SettingsError(
+                "elicitation",
+                "people of a table give one answer and no probabilities",
+                got=section["elicitation"]["name"],
+                allowed="choice with backend=panel",
+                mend="Leave elicitation out: backend=panel chooses it",
+            )
         _check_respondents(root, section, survey)
     else:
         _check_bank(root, section["bank"])
     _check_anchor(root, section)
     _check_cleaning(section)
     _check_active_only(section)
+    policies = section["ensemble"]["policies"]
+    if len(set(policies)) < len(policies):
+        raise SettingsError("ensemble.policies", "one stands twice", got=policies)
 
 
 def read_input(root: Path, section: Mapping[str, Any]) -> Survey:
@@ -61,29 +72,6 @@ def read_input(root: Path, section: Mapping[str, Any]) -> Survey:
         content = input_path(root, section["refused"], "input.refused").read_bytes()
         read_refused(content, section["refused"], survey, rules)
     return survey
-
-
-def targets_of(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
-    """Targets by name: ``population``, a whole grouping, or one group of it.
-
-    Raises:
-        SettingsError: There is no such target.
-    """
-    names = sorted(known)
-    found: dict[str, None] = {}
-    for name in wanted:
-        matching = [t for t in names if t == name or t.startswith(f"{name}=")]
-        if not matching:
-            groupings = sorted({t.partition("=")[0] for t in names})
-            raise SettingsError(
-                "target.groups",
-                "the survey has no such group",
-                got=name,
-                allowed=", ".join([*groupings, *(t for t in names if t != POPULATION)][:12]),
-                mend=nearest(name, [*groupings, *names]),
-            )
-        found |= dict.fromkeys(matching)
-    return list(found)
 
 
 def _check_bank(root: Path, section: Mapping[str, Any]) -> None:
@@ -126,6 +114,13 @@ def _check_anchor(root: Path, section: Mapping[str, Mapping[str, Any]]) -> None:
 def _check_cleaning(section: Mapping[str, Mapping[str, Any]]) -> None:
     if section["cleaning"]["name"] != "refusal_as_option":
         return
+    if section["input"]["refusals"] == "drop":
+        raise SettingsError(
+            "cleaning",
+            "input.refusals=drop takes refusals out of the shares that are to be matched",
+            got="refusal_as_option",
+            allowed="with input.refusals=option",
+        )
     if section["input"]["refused"] is None:
         raise SettingsError(
             "cleaning",
@@ -154,7 +149,7 @@ def _check_active_only(section: Mapping[str, Mapping[str, Any]]) -> None:
             section["elicitation"]["name"] != "logprob" and section["cleaning"]["name"] != "strict",
             section["cleaning"]["name"],
         ),
-        "backend": ("seat" in dir(part_class("backend", section["backend"]["name"])), "panel"),
+        "backend": (hasattr(part_class("backend", section["backend"]["name"]), "seat"), "panel"),
     }
     for where, (is_wrong, got) in problems.items():
         if is_wrong:

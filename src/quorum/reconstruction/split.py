@@ -67,12 +67,12 @@ def select_questions(
         if id_ not in ids:
             near = get_close_matches(id_, ids, n=1)
             raise SettingsError(
-                "exclude", "no such question", got=id_,
+                "split.exclude", "no such question", got=id_,
                 mend=f"Did you mean {near[0]}?" if near else "",
             )  # fmt: skip
     left = [q for q in questions if q.id not in set(exclude)]
     if not left or (max_questions is not None and max_questions < 1):
-        raise SettingsError("max_questions", "leaves no question", got=max_questions)
+        raise SettingsError("split.max_questions", "leaves no question", got=max_questions)
     if max_questions is None or max_questions >= len(left):
         return tuple(left)
     chosen = set(_in_turns(blocks(left), seed)[:max_questions])

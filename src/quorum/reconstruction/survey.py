@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from quorum.errors import SettingsError
 
 POPULATION = "population"
 
@@ -72,3 +75,28 @@ class Survey:
     notes: tuple[str, ...]
     skipped: tuple[str, ...] = ()
     dropped: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
+
+
+def chosen_targets(known: Iterable[str], wanted: Sequence[str]) -> list[str]:
+    """Targets by name, in the order wanted: ``population``, a whole grouping, or one group of it.
+
+    Raises:
+        SettingsError: The survey has no such target.
+    """
+    names = sorted(known)
+    groupings = sorted({name.partition("=")[0] for name in names})
+    found: dict[str, None] = {}
+    for name in wanted:
+        matching = [t for t in names if t == name or t.startswith(f"{name}=")]
+        if not matching:
+            near = get_close_matches(name, [*groupings, *names], n=1)
+            groups = [t for t in names if t.startswith(f"{name.partition('=')[0]}=")]
+            raise SettingsError(
+                "target.groups",
+                "the survey has no such group",
+                got=name,
+                allowed=", ".join(groups or groupings),
+                mend=f"Did you mean {near[0]}?" if near else "",
+            )
+        found |= dict.fromkeys(matching)
+    return list(found)

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from quorum.backends.panel import Panel
 from quorum.config.reconstruction_views import GenerateView
-from quorum.errors import SettingsError
 from quorum.pipeline.reconstruction.answers import answers_of
 from quorum.pipeline.reconstruction.interview import Replies
 from quorum.pipeline.reconstruction.questions import sides
@@ -30,17 +29,9 @@ def ask_panel(
     """Personas, replies, bank, tables and facts of a panel, in one round.
 
     Raises:
-        SettingsError: The elicitation needs what people do not give.
         InputError: The table cannot be read.
     """
     elicitation = cast("Elicitation", view.elicitation.make())
-    if view.elicitation.name != "choice":
-        raise SettingsError(
-            "elicitation",
-            "people give one answer and no probabilities",
-            got=view.elicitation.name,
-            allowed="choice with backend=panel",
-        )
     people = read_people(root, view, questions)
     panel = cast("Panel", view.backend.make()).seat(
         dict(zip(people.ids, people.answers, strict=True)), cast("Any", view.respondents).sha256

@@ -24,9 +24,9 @@ from quorum.pipeline.reconstruction.questions import (
     read_targets,
 )
 from quorum.pipeline.reconstruction.replies import read_rows
-from quorum.pipeline.reconstruction.weights import Sheet, expand, make_sheet, read_anchor
+from quorum.pipeline.reconstruction.weights import Sheet, make_sheet, read_anchor
 from quorum.reconstruction.elicitation import Elicitation
-from quorum.reconstruction.survey import Question
+from quorum.reconstruction.survey import Question, chosen_targets
 
 RESPONSE_COLUMNS = (
     "persona_id",
@@ -107,7 +107,7 @@ def score(root: Path, view: ScoreView) -> Scored:
         without_weight=without_weight,
     )
     anchor = read_anchor(root, view.weighting)
-    names = expand(list(train.shares), view.weighting.targets)
+    names = chosen_targets(train.shares, view.weighting.targets)
     fits = [
         fit_target(
             name,

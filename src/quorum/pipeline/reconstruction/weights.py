@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from quorum.config.reconstruction_views import Weighting
-from quorum.errors import InputError, SettingsError
+from quorum.errors import InputError
 from quorum.pipeline.reconstruction.answers import Answers, answers_of, matrix
 from quorum.pipeline.reconstruction.questions import Targets
 from quorum.pipeline.reconstruction.replies import ReplyRow
@@ -25,7 +25,7 @@ from quorum.reconstruction.ensembles.base import (
 )
 from quorum.reconstruction.reading import read_survey
 from quorum.reconstruction.split import blocks
-from quorum.reconstruction.survey import POPULATION, Option, Question, Shares
+from quorum.reconstruction.survey import POPULATION, Option, Question, Shares, chosen_targets
 
 REFUSED_OPTION = Option("(refused)", "Refused to answer")
 
@@ -173,21 +173,6 @@ def read_anchor(root: Path, weighting: Weighting) -> Mapping[str, Shares] | None
     return survey.targets[POPULATION]
 
 
-def expand(known: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Targets by name: ``population``, a whole grouping, or one group of it.
-
-    Raises:
-        SettingsError: There is no such target.
-    """
-    found: dict[str, None] = {}
-    for name in wanted:
-        matching = [t for t in sorted(known) if t == name or t.startswith(f"{name}=")]
-        if not matching:
-            raise SettingsError("target.groups", "the survey has no such group", got=name)
-        found |= dict.fromkeys(matching)
-    return list(found)
-
-
 def choose_active(
     replies: Mapping[str, Sequence[ReplyRow]],
     train: Sequence[Question],
@@ -202,7 +187,7 @@ def choose_active(
     sheet = make_sheet(answers, train, weighting.cleaning, targets.refused, by)
     ensemble = cast("Ensemble", weighting.ensemble.make())
     active: set[str] = set()
-    for name in expand(list(targets.shares), weighting.targets):
+    for name in chosen_targets(targets.shares, weighting.targets):
         fit = ensemble.fit(problem_of(sheet, targets.shares[name], None), seed)
         active |= {p for p, w in zip(sheet.personas, fit.weights, strict=True) if w != 0}
     return active
