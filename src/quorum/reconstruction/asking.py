@@ -13,6 +13,7 @@ from quorum.records import Message, Request, Scalar
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Layout = Literal["persona_first", "persona_last"]
+_NOBODY = "You answer a survey."  # without any system message a template puts its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Prompt:
         layout: What comes first in the prompt.
         instruction: What kind of reply is wanted.
         respondent: Id in a table of answers; None where a model answers.
+        is_text: Whether a text is wanted, and not the probabilities of letters.
     """
 
     persona_text: str | None
@@ -87,6 +89,7 @@ class Prompt:
     layout: Layout
     instruction: str
     respondent: str | None
+    is_text: bool
 
     def ask(
         self,
@@ -118,7 +121,11 @@ class Prompt:
         texts = [self.question.options[o].text for o in order]
         lines += [f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False)]
         if self.layout == "persona_first":
-            system = " ".join(filter(None, (self.persona_text, self.instruction)))
+            # before a text a small model must have read the instruction last; for the letters'
+            # probabilities it may stand with what is shared, which is cheaper
+            opening = [self.persona_text] if self.is_text else [self.persona_text, self.instruction]
+            lines += [self.instruction] if self.is_text else []
+            system = " ".join(filter(None, opening)) or _NOBODY
             return Message("system", system), Message("user", "\n".join(lines))
         lines += filter(None, (self.persona_text, self.instruction))
         return Message("system", "Answer as this person."), Message("user", "\n".join(lines))

@@ -89,6 +89,14 @@ def test_persona_first_puts_what_stays_the_same_before_the_question():
     assert ask.group == "p0001"
 
 
+def test_before_a_text_the_instruction_is_read_last():
+    for part in (Choice(), Verbalised()):
+        system, user = part.asks(PERSONA, SCALE, "p0001", 0)[0].request.messages
+        assert system.content == PERSONA
+        assert "Answer with one l" in user.content.splitlines()[-1]
+        assert part.asks(None, SCALE, "p0001", 0)[0].request.messages[0].content  # never empty
+
+
 def test_persona_last_puts_question_and_options_before_the_persona():
     asks = [Logprob(layout="persona_last").asks(PERSONA, SCALE, p, 0) for p in ("p1", "p2")]
     assert {a.group for a in asks[0]} == {a.group for a in asks[1]}
