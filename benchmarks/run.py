@@ -24,6 +24,8 @@ PARTS = {
     "overhead": "Own work for each coalition",
     "makespan": "Makespan of the scheduler",
     "embedded": "The embedded model",
+    "fits": "Fitting weights",
+    "parsing": "Reading answers",
     "dvc_noop": "Nothing to do, and starting up",
 }
 HEAD = """# Benchmarks

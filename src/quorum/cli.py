@@ -147,8 +147,10 @@ def _explain(args: argparse.Namespace) -> None:
     from quorum.report.terminal import print_attribution
 
     root = project_root()
-    of_prompts = {"study": "attribution", "input": None}  # whatever the workspace is about
-    settings = compose(root, {**changed_params(root, args.changes), **of_prompts})
+    params = changed_params(root, args.changes)
+    if params.get("study") == "reconstruction":  # the workspace shows one; this is about a prompt
+        params |= {"study": "attribution", "input": None}
+    settings = compose(root, params)
     prompt = _prompt(args.prompt)
     messages = (Message("system", args.system),) if args.system else ()
     result = explain(Snapshot("prompt", (*messages, Message("user", prompt))), settings)

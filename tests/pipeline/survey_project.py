@@ -102,26 +102,26 @@ def survey_rows(shift: float = 0.0, test: dict[str, list[float]] | None = None):
     return rows
 
 
-def write_survey(root: Path, rows=None, groups: bool = True) -> None:
-    """data/surveys/own.csv, its groups, conf/input/own.yaml and a small bank."""
+def write_survey(root: Path, rows=None, name: str = "own") -> None:
+    """data/surveys/NAME.csv, its groups, conf/input/NAME.yaml and a small bank."""
     rows = survey_rows() if rows is None else rows
-    (root / "data/surveys/own.csv").write_text(csv_of(rows), encoding="utf-8")
+    (root / f"data/surveys/{name}.csv").write_text(csv_of(rows), encoding="utf-8")
     by_group = [
         {"group_by": "sex", "group": group, **{k: row[k] for k in keys}, "share": row["share"]}
         for group, shift in (("f", 0.1), ("m", -0.1))
         for row in survey_rows(shift)
         for keys in (("question_id", "option_label", "n"),)
     ]
-    (root / "data/surveys/own_groups.csv").write_text(csv_of(by_group), encoding="utf-8")
+    (root / f"data/surveys/{name}_groups.csv").write_text(csv_of(by_group), encoding="utf-8")
     section = yaml.safe_load((root / "conf/input/us2020.yaml").read_text(encoding="utf-8"))
     section |= {
-        "name": "own",
-        "path": "data/surveys/own.csv",
-        "groups": "data/surveys/own_groups.csv" if groups else None,
+        "name": name,
+        "path": f"data/surveys/{name}.csv",
+        "groups": f"data/surveys/{name}_groups.csv",
         "refused": None,
         "title": "A small survey",
     }
-    (root / "conf/input/own.yaml").write_text(yaml.safe_dump(section), encoding="utf-8")
+    (root / f"conf/input/{name}.yaml").write_text(yaml.safe_dump(section), encoding="utf-8")
     bank = {"name": "small", "attributes": BANK}
     (root / "conf/bank/small.yaml").write_text(yaml.safe_dump(bank), encoding="utf-8")
 
