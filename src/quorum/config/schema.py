@@ -103,6 +103,7 @@ class Pool:
     learn_questions: Annotated[int, Ge(1)]
     plateau_rounds: Annotated[int, Ge(0)]
     plateau_tolerance: Annotated[float, Ge(0)]
+    max_requests: Annotated[int, Ge(1)] | None
 
 
 @dataclass(frozen=True, slots=True)

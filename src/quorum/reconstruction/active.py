@@ -68,7 +68,7 @@ class PoolRules:
     burn_in: int = 2
     round_size: int = 12
     exploration: float = 0.2
-    temperature: float = 0.1
+    temperature: float = 0.05
     shrinkage: float = 10.0
     learn_every: int = 4
     learn_questions: int = 3

@@ -109,6 +109,8 @@ def modules(view: GenerateView, script: Script, replayed: Replayed) -> list[Modu
     asks = script.asks("p0001", "", questions)
     blank = script.asks(BLANK, None, questions) if script.elicitation.needs_blank else []
     n_total = pool["size"] * len(asks) + len(blank)
+    if script.max_requests is not None:
+        n_total = min(n_total, script.max_requests)
     first = min(pool["size"], pool["burn_in"] * len(modes))
     n_rounds = 1 + math.ceil((pool["size"] - first) / pool["round_size"])
     n_learn = (n_rounds - 1) // pool["learn_every"] if pool["learn_every"] else 0

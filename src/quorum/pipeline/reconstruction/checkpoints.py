@@ -94,6 +94,8 @@ class Checkpoint:
             if line:
                 persona, row = json.loads(line)
                 found.setdefault(persona, []).extend(parse_rows([row], persona))
+        if explicit is not None:
+            self.save(active, found)  # before the first call, in the run's own folder
         return found
 
     def save(self, active: ActiveGeneration, replies: Mapping[str, Sequence[ReplyRow]]) -> None:

@@ -141,6 +141,7 @@ def make_interview(
 ) -> tuple[ActiveGeneration, Script]:
     """A fresh loop of active generation, and what is asked in it and after it."""
     pool = dict(cast("Mapping[str, Any]", view.pool))
+    max_requests = pool.pop("max_requests")
     rules = PoolRules(**{**pool, "modes": tuple(pool["modes"])})
     by_side = sides(questions)
     active = ActiveGeneration(
@@ -156,6 +157,7 @@ def make_interview(
         elicitation=cast("Elicitation", view.elicitation.make()),
         seed=view.seed,
         round_size=rules.round_size,
+        max_requests=max_requests,
     )
     return active, script
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from quorum.errors import SettingsError
 from quorum.pipeline.reconstruction.answers import answers_of
 from quorum.pipeline.reconstruction.replies import BLANK, ReplyRow
 from quorum.reconstruction.active import ActiveGeneration
@@ -36,6 +37,7 @@ class Script:
         elicitation: How a question is asked and an answer read.
         seed: Of the option orders.
         round_size: Personas who are asked the test questions together.
+        max_requests: Requests that the whole interview may take; None for no limit.
     """
 
     train: tuple[Question, ...]
@@ -43,6 +45,13 @@ class Script:
     elicitation: Elicitation
     seed: int
     round_size: int
+    max_requests: int | None = None
+
+    def n_requests(self, n_personas: int, n_learned: int) -> int:
+        """How many requests so many personas take, with the learner's and nobody's."""
+        questions = (*self.train, *self.test)
+        blank = self.asks(BLANK, None, questions) if self.elicitation.needs_blank else []
+        return n_personas * len(self.asks("p0001", "", questions)) + n_learned + len(blank)
 
     def asks(self, persona: str, text: str | None, questions: Iterable[Question]) -> list[Ask]:
         """The requests to a persona, or without a text to nobody."""
@@ -123,7 +132,7 @@ class Interview:
         if request is not None:
             self._waiting = 1
             return [[Job(request, None, LEARN)]]
-        self._round = self.active.next_round()
+        self._round = self._affordable(self.active.next_round())
         asks = [
             ask
             for persona in self._round
@@ -132,6 +141,26 @@ class Interview:
         asks = asks or self._test_asks() or self._blank_asks()
         self._waiting = len(asks)
         return grouped(asks)
+
+    def _affordable(self, made: tuple[Persona, ...]) -> tuple[Persona, ...]:
+        """The next round, or none where it would take more requests than there may be."""
+        limit = self._script.max_requests
+        if limit is None or not made:
+            return made
+        n_personas = len(self.active.personas) + len(made)
+        needed = self._script.n_requests(n_personas, len(self.active.learner_log))
+        if needed <= limit:
+            return made
+        if not self.active.personas:
+            raise SettingsError(
+                "pool.max_requests",
+                f"the first round takes {needed}",
+                got=limit,
+                allowed=f"null, or {needed} and more",
+                mend="Or lower pool.burn_in, elicitation.orders or split.max_questions",
+            )
+        self.active.stop("budget")
+        return ()
 
     def _test_asks(self) -> list[Ask]:
         """Test questions for the next few personas who have not answered them."""
