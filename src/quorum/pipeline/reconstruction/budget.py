@@ -7,7 +7,6 @@ through with what is there. Works right after ``partition``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -29,10 +28,10 @@ from quorum.pipeline.reconstruction.generate import (
     check_capabilities,
     choose_by,
     make_interview,
+    planned,
 )
 from quorum.pipeline.reconstruction.interview import ASK, LEARN, Interview, Replayed, Script, replay
 from quorum.pipeline.reconstruction.questions import Targets, read_questions, read_targets, split_of
-from quorum.pipeline.reconstruction.replies import BLANK
 from quorum.reconstruction.learner import MAX_TOKENS
 from quorum.reconstruction.survey import Question
 from quorum.report.budget import budget_page
@@ -103,25 +102,16 @@ def live_forecast(
 
 def modules(view: GenerateView, script: Script, replayed: Replayed) -> list[Module]:
     """What is still to be sent, by kind of call; what the replay found is left out."""
-    pool = cast("Mapping[str, int]", view.pool)
-    modes = cast("Mapping[str, Sequence[str]]", view.pool)["modes"]
-    questions = (*script.train, *script.test)
-    asks = script.asks("p0001", "", questions)
-    blank = script.asks(BLANK, None, questions) if script.elicitation.needs_blank else []
-    n_total = pool["size"] * len(asks) + len(blank)
-    if script.max_requests is not None:
-        n_total = min(n_total, script.max_requests)
-    first = min(pool["size"], pool["burn_in"] * len(modes))
-    n_rounds = 1 + math.ceil((pool["size"] - first) / pool["round_size"])
-    n_learn = (n_rounds - 1) // pool["learn_every"] if pool["learn_every"] else 0
-    totals = {ASK: n_total, LEARN: n_learn}
+    totals = planned(view, script)
+    asks = script.asks("p0001", "", (*script.train, *script.test))
+    size = cast("Mapping[str, int]", view.pool)["size"]
     lengths = [sum(len(m.content) for m in ask.request.messages) for ask in asks]
     max_tokens = cast("int", view.elicitation.options.get("max_tokens", 1))
     return [
         Module(
             name=name,
             unit=UNIT,
-            n_units=pool["size"] if name == ASK else 0,
+            n_units=size if name == ASK else 0,
             requests=replayed.missing[name],
             n_unknown=totals[name] - replayed.n_found[name] - len(replayed.missing[name]),
             max_tokens=max_tokens if name == ASK else MAX_TOKENS,

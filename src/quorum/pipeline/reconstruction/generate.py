@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,14 @@ from quorum.config.view import RuntimeView
 from quorum.errors import SettingsError
 from quorum.pipeline import artifacts
 from quorum.pipeline.reconstruction.checkpoints import Checkpoint, identity, run_folder
-from quorum.pipeline.reconstruction.interview import ASK, ChooseActive, Interview, Replies, Script
+from quorum.pipeline.reconstruction.interview import (
+    ASK,
+    LEARN,
+    ChooseActive,
+    Interview,
+    Replies,
+    Script,
+)
 from quorum.pipeline.reconstruction.panel import ask_panel
 from quorum.pipeline.reconstruction.questions import (
     Targets,
@@ -102,7 +110,9 @@ def run(root: Path) -> None:
             choose_active=choose_by(view, questions, targets, split_of(partition)),
             on_round=lambda done: checkpoint.save(done.active, done.replies),
         )
-        stats = _converse(interview, backend, store, ledger, options, n_asks(view, script))
+        stats = _converse(
+            interview, backend, store, ledger, options, sum(planned(view, script).values())
+        )
     ledger.finish()
     generated = _generated(interview, backend, stats)
     artifacts.fresh_folder(log)
@@ -167,10 +177,17 @@ def bank_of(view: GenerateView) -> Bank:
     return read_bank(json.dumps({"attributes": view.bank or ()}), "bank")
 
 
-def n_asks(view: GenerateView, script: Script) -> int:
-    """How many requests a whole pool takes, the learner's left out."""
-    size = cast("int", cast("Mapping[str, object]", view.pool)["size"])
-    return size * len(script.asks("p0001", "", (*script.train, *script.test)))
+def planned(view: GenerateView, script: Script) -> dict[str, int]:
+    """How many requests a whole pool takes, by module; what may stop it earlier does not count."""
+    pool = cast("Mapping[str, int]", view.pool)
+    modes = cast("Mapping[str, Sequence[str]]", view.pool)["modes"]
+    first = min(pool["size"], pool["burn_in"] * len(modes))
+    n_rounds = 1 + math.ceil((pool["size"] - first) / pool["round_size"])
+    n_learn = (n_rounds - 1) // pool["learn_every"] if pool["learn_every"] else 0
+    n_asks = script.n_requests(pool["size"], 0)
+    if script.max_requests is not None:
+        n_asks = min(n_asks, script.max_requests)
+    return {ASK: n_asks, LEARN: n_learn}
 
 
 def choose_by(
@@ -195,9 +212,13 @@ def _converse(
     options: RuntimeOptions,
     n_jobs: int,
 ) -> RunStats:
+    n_kept = sum(map(len, interview.replies.values()))
+
     async def drive() -> RunStats:
         try:
-            with progress_for(options.progress, ASK, n_jobs) as progress:
+            with progress_for(options.progress, ASK, max(0, n_jobs - n_kept)) as progress:
+                if n_kept:
+                    progress.note(f"{n_kept} replies are kept from the run's checkpoint")
                 return await run_jobs(
                     backend,
                     store,
