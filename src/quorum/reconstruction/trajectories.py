@@ -118,16 +118,16 @@ class Trajectories:
             personas: The pool.
             weights: Persona id → ensemble weight; None before a fit: the total is None.
         """
-        last = {row["mode"]: row["entropy"] for row in self.modes}
+        last = {row["mode"]: row for row in self.modes}
         ids = {m: [p.id for p in personas if p.mode == m] for m in last}
         return [
             {
                 "mode": mode,
-                "n_personas": len(ids[mode]),
-                "mean_entropy": entropy,
+                "n_personas": row["n"],
+                "mean_entropy": row["entropy"],
                 "total_weight": None
                 if weights is None
                 else sum(weights.get(persona, 0.0) for persona in ids[mode]),
             }
-            for mode, entropy in last.items()
+            for mode, row in last.items()
         ]

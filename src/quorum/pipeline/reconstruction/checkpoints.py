@@ -57,8 +57,8 @@ def identity(
 def _templates(elicitation: Elicitation) -> str:
     """Digest of the words of a prompt around persona, question and options."""
     question = Question("question", "Question?", (Option("1", "one"), Option("2", "two")))
-    asks = elicitation.asks("A persona.", question, "persona", 0)
-    return digest([[m.role, m.content] for ask in asks for m in ask.request.messages])
+    ask = elicitation.asks("A persona.", question, "persona", 0)[0]
+    return digest([[m.role, m.content] for m in ask.request.messages])
 
 
 def run_folder(store: Path, identity: Mapping[str, str]) -> Path:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from quorum.config.reconstruction_views import ScoreView
 from quorum.pipeline.reconstruction.fitting import Fitted
+from quorum.pipeline.reconstruction.panel import MIN_CELL, modes_of
 from quorum.reconstruction.position import Shown, position_audit
 
 if TYPE_CHECKING:
     from quorum.pipeline.reconstruction.score import Scored
 
 SCHEMA = 1
-MIN_CELL = 10  # people: a smaller group of real people is never told
 Row = dict[str, object]
 
 LABELS = {
@@ -203,13 +203,16 @@ def _position_bias(scored: Scored) -> Row | None:
 
 def _mode_summary(scored: Scored) -> list[Row]:
     """Modes with the weight that their personas have for the first target."""
-    first = scored.fits[0]
-    by_id = {p.id: p.mode for p in scored.pool.personas}
-    total: dict[str, float] = {}
-    for persona, weight in zip(scored.sheet.personas, first.weights, strict=True):
-        total[by_id[persona]] = total.get(by_id[persona], 0.0) + float(weight)
+    pool = scored.pool
+    weights = dict(zip(scored.sheet.personas, map(float, scored.fits[0].weights), strict=True))
+    members: dict[str, list[str]] = {}
+    for persona in pool.personas:
+        members.setdefault(persona.mode, []).append(persona.id)
+    if pool.is_panel:
+        members = modes_of(pool.personas)
     return [
-        {**row, "total_weight": total.get(str(row["mode"]), 0.0)} for row in scored.pool.summary
+        {**row, "total_weight": sum(weights.get(p, 0.0) for p in members[str(row["mode"])])}
+        for row in pool.summary
     ]
 
 

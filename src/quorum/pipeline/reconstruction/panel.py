@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from quorum.reconstruction.survey import Question, Survey
 from quorum.reconstruction.trajectories import Totals, Trajectories
 
 MODE = "panel"
+MIN_CELL = 10  # people: a smaller group of real people is never told
 
 
 def ask_panel(
@@ -50,7 +51,7 @@ def ask_panel(
         "stop_reason": "everybody",
         "learner": [],
     }
-    return personas, replies, _bank(people), _tables(replies, train, elicitation), facts
+    return personas, replies, _bank(people), _tables(personas, replies, train, elicitation), facts
 
 
 def read_people(root: Path, view: GenerateView, questions: Sequence[Question]) -> Respondents:
@@ -106,10 +107,45 @@ def _slug(column: str) -> str:
     return "a_" * (not column[:1].isalpha()) + re.sub(r"[^a-z0-9_]", "_", column.lower())
 
 
-def _tables(replies: Replies, train: Sequence[Question], elicitation: Elicitation) -> Trajectories:
-    totals = Totals([q.id for q in train], [MODE])
-    for by_question in answers_of(replies, train, elicitation).values():
-        totals.add(MODE, {q: answer.shares for q, answer in by_question.items()})
+def _tables(
+    personas: Sequence[Persona],
+    replies: Replies,
+    train: Sequence[Question],
+    elicitation: Elicitation,
+) -> Trajectories:
+    """One round: entropies of everybody, and of each group of ten or more as a mode."""
+    answers = {
+        person: {q: answer.shares for q, answer in by_question.items()}
+        for person, by_question in answers_of(replies, train, elicitation).items()
+    }
     tables = Trajectories()
-    tables.add_round(1, totals, 0.0, {MODE: 1.0})
+    everybody = Totals([q.id for q in train], [MODE])
+    for person in personas:
+        everybody.add(MODE, answers[person.id])
+    tables.add_round(1, everybody, 0.0, {MODE: 1.0})
+    tables.modes.clear()
+    for mode, members in modes_of(personas).items():
+        totals = Totals([q.id for q in train], [mode])
+        for name in members:
+            totals.add(mode, answers[name])
+        (entropy,) = totals.mode_entropies().values()
+        tables.modes.append(
+            {
+                "round": 1,
+                "mode": mode,
+                "n": len(members),
+                "entropy": entropy,
+                "shrunken": None,
+                "probability": None,
+            }
+        )
     return tables
+
+
+def modes_of(personas: Iterable[Persona]) -> dict[str, list[str]]:
+    """Groups of ten or more people, ``attribute=value``: ids of their members."""
+    members: dict[str, list[str]] = {}
+    for person in personas:
+        for attribute, value in person.attributes:
+            members.setdefault(f"{attribute}={value}", []).append(person.id)
+    return {mode: found for mode, found in sorted(members.items()) if len(found) >= MIN_CELL}
