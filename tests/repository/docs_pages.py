@@ -9,7 +9,8 @@ the line above a block or a table says more:
 ``<!-- check: add FILE -->``      the block's ``+`` lines come after its other lines in the file
 ``<!-- check: install FOLDER -->``  the block installs a package; this is done without pip
 ``<!-- check: table NAME … -->``  the table is made by docs_tables
-``<!-- check: columns FILE -->``  the table's first column names the file's columns or keys
+``<!-- check: columns FILE … -->``  the table's first column names the columns of all these files,
+                                  or the keys of a JSON file or of what lies in it (``FILE KEY.0``)
 """
 
 from __future__ import annotations

@@ -128,6 +128,25 @@ def scripted_project(to: Path) -> Project:
     return project
 
 
+def survey_project(template: Project, to: Path) -> Project:
+    """A copy in which a survey was rebuilt by personas of the backend ``scripted``."""
+    project = template.copy(to)
+    params = project.root / "params.yaml"
+    text = params.read_text(encoding="utf-8")
+    changes = {
+        "study": "study: reconstruction",
+        "pool": "pool: quick",
+        "backend": "backend: {use: scripted, rules: [{contains: You are 18 to 24, reply: A}, "
+        "{contains: vote, reply: B}, {reply: C}]}",
+    }
+    for name, line in changes.items():
+        text = re.sub(rf"(?m)^{name}: \w+", line, text)
+    params.write_text(text, encoding="utf-8")
+    outcome = project.run("dvc repro -q")
+    assert outcome.exit_code == 0, outcome.errors
+    return project
+
+
 def expects_error(command: Command) -> bool:
     """Whether a page shows an error below a command."""
     return any(line.startswith("error: ") for line in command.output)

@@ -16,11 +16,21 @@ from docs_pages import ROOT
 
 from quorum.config.compose import compose, read_params
 from quorum.config.families import option_fields, part_class
-from quorum.config.schema import GROUPS, LEAVES, describe
+from quorum.config.schema import GROUPS, LEAVES, Input, SurveyInput, describe
 from quorum.config.stages import views
 
 STAGES = ("partition", "generate", "score", "aggregate", "budget")
-CHANGES: tuple[tuple[str, Mapping[str, object]], ...] = (
+_ATTRIBUTE = {
+    "id": "mood",
+    "label": "Mood",
+    "phrase": "You are {value} today.",
+    "values": ["glad", "sad"],
+    "group": "core",
+}
+_LOGPROB = {"use": "logprob"}
+Change = tuple[str, Mapping[str, object]]
+CHANGES: dict[str, tuple[Change, ...]] = {}
+CHANGES["attribution"] = (
     ("`input`", {"input": "gallery"}),
     ("`partition`", {"partition": "words"}),
     ("`absence`", {"absence": "pad"}),
@@ -41,6 +51,29 @@ CHANGES: tuple[tuple[str, Mapping[str, object]], ...] = (
     ("`runtime.*`", {"runtime": {"max_inflight": 2}}),
     ("`report.level`", {"report": {"level": 0.95}}),
 )
+CHANGES["reconstruction"] = (
+    ("`input`", {"input": "ipip25"}),
+    ("`input.population`", {"input": {"use": "us2020", "population": "citizens"}}),
+    ("`split.by`, `split.train_share`", {"split": {"by": "question"}}),
+    ("`split.max_questions`", {"split": {"max_questions": 10}}),
+    ("`split.test`", {"split": {"test": "sealed"}}),
+    ("`target.groups`", {"target": {"groups": ["party"]}}),
+    ("`bank`", {"bank": {"use": "general", "attributes": [_ATTRIBUTE]}}),
+    ("`pool: quick`", {"pool": "quick"}),
+    ("`pool.*`", {"pool": {"size": 60}}),
+    ("`elicitation`", {"elicitation": "choice"}),
+    ("`elicitation.calibration`", {"elicitation": {**_LOGPROB, "calibration": "contextual"}}),
+    ("`elicitation.elicit_test`", {"elicitation": {**_LOGPROB, "elicit_test": "active_only"}}),
+    ("`cleaning`", {"cleaning": "drop_question"}),
+    ("`ensemble`", {"ensemble": "lasso"}),
+    ("`ensemble.policies`", {"ensemble": {"use": "simplex", "policies": ["raw"]}}),
+    ("`backend`", {"backend": "panel"}),
+    ("`backend.engines`", {"backend": {"engines": 1}}),
+    ("`seed`", {"seed": 1}),
+    ("`runtime.*`", {"runtime": {"max_inflight": 2}}),
+    ("`report.level`", {"report": {"level": 0.95}}),
+    ("`value`, of the other study", {"value": "chrf"}),
+)
 
 
 def table(name: str, *args: str) -> list[str]:
@@ -48,6 +81,7 @@ def table(name: str, *args: str) -> list[str]:
     makers: dict[str, Callable[..., list[str]]] = {
         "settings": settings_table,
         "options": options_table,
+        "shared": shared_table,
         "reruns": reruns_table,
         "values": values_table,
         "run": run_table,
@@ -61,17 +95,23 @@ def rows_of(head: list[str], rows: list[list[str]]) -> list[str]:
     return ["| " + " | ".join(line) + " |" for line in lines]
 
 
-def settings_table(group: str) -> list[str]:
-    """The settings that every option of a group has, or of the top level (``leaves``)."""
+def settings_table(group: str, option: str = "") -> list[str]:
+    """The settings that every option of a group has, or of the top level (``leaves``).
+
+    With the name of a survey's input: what a survey has besides.
+    """
     if group == "leaves":
         known = dict(_commented(ROOT / "conf" / "config.yaml"))
         rows = [_row(key, LEAVES[key], *known[key]) for key in LEAVES]
         return rows_of(["setting", "default", "allowed", "meaning"], rows)
     family, rules = GROUPS[group]
     files = sorted((ROOT / "conf" / group).glob("*.yaml"))
-    chosen = _chosen(group)
+    chosen = option or _chosen(group)
     path = next(file for file in files if file.stem == chosen)
     hints = dict(typing.get_type_hints(rules, include_extras=True)) if rules else {}
+    if option:
+        of_surveys = typing.get_type_hints(SurveyInput, include_extras=True)
+        hints = {k: v for k, v in of_surveys.items() if k not in typing.get_type_hints(Input)}
     rows = [
         _row(f"{group}.{key}", hints[key], default, text)
         for key, (default, text) in _commented(path)
@@ -80,13 +120,16 @@ def settings_table(group: str) -> list[str]:
     return rows_of(["setting", "default", "allowed", "meaning"], rows)
 
 
-def options_table(group: str) -> list[str]:
-    """The options of a group of parts, each with its own settings."""
+def options_table(group: str, own_only: str = "") -> list[str]:
+    """The options of a group with their settings; ``own_only``: but for those of `shared_table`."""
     family, rules = GROUPS[group]
-    assert family is not None
     common = set(typing.get_type_hints(rules)) if rules else set()
+    shared = _shared(group) if own_only else {}
     rows = []
     for path in sorted((ROOT / "conf" / group).glob("*.yaml")):
+        if family is None:
+            rows.append([f"`{path.stem}`", _cell(dict(_commented(path))["name"][1])])
+            continue
         part = part_class(family, path.stem)
         hints = typing.get_type_hints(part, include_extras=True)
         known = dict(_commented(path, group))
@@ -95,25 +138,52 @@ def options_table(group: str) -> list[str]:
         told = [
             _option(key, hints[key], *known[key])
             for key in option_fields(part)
-            if key in known and key not in common
+            if key in known
+            and key not in common
+            and (key, _shown(known[key][0]), known[key][1]) not in shared
         ]
         rows.append([f"`{path.stem}`", _cell(about), _cell("<br>".join(told))])
-    return rows_of([f"`{group}`", "what it is", "its own settings"], rows)
+    head = [f"`{group}`", "what it is", "its own settings"]
+    return rows_of(head if family is not None else head[:2], rows)
+
+
+def shared_table(group: str) -> list[str]:
+    """Settings that three or more options of a group have alike, and which have them."""
+    rows = []
+    for (key, default, text), names in _shared(group).items():
+        hints = typing.get_type_hints(part_class(group, names[0]), include_extras=True)
+        of = ", ".join(f"`{name}`" for name in names)
+        head = [f"`{group}.{key}`", f"`{default}`", _cell(describe(hints[key])), _cell(text)]
+        rows.append([*head, of])
+    return rows_of(["setting", "default", "allowed", "meaning", "of"], rows)
+
+
+def _shared(group: str) -> dict[tuple[str, str, str], list[str]]:
+    """Key, default as shown and comment → the options that have them, three at least."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for path in sorted((ROOT / "conf" / group).glob("*.yaml")):
+        fields = option_fields(part_class(group, path.stem))
+        for key, (default, text) in _commented(path, group):
+            if key in fields:
+                found.setdefault((key, _shown(default), text), []).append(path.stem)
+    return {what: names for what, names in found.items() if len(names) > 2}
 
 
 def _option(key: str, annotation: object, default: object, text: str) -> str:
     allowed = describe(annotation)
-    if not text or text.startswith(allowed.partition(" | ")[0]):
+    choices = allowed.removeprefix("a list of ").split(" | ")
+    is_told = len(choices) > 1 and all(choice in text for choice in choices)
+    if not text or is_told or text.startswith(choices[0]):
         return f"`{key}` = `{_shown(default)}`: {text or allowed}"
     return f"`{key}` = `{_shown(default)}`: {text} ({allowed})"
 
 
-def reruns_table() -> list[str]:
+def reruns_table(study: str = "attribution") -> list[str]:
     """Which stages a changed setting re-runs: told by the files of the stages and dvc.yaml."""
-    base = read_params(ROOT / "params.yaml")
+    base = {**read_params(ROOT / "params.yaml"), "study": study}
     before = {view.FILE: view.dump() for view in views(ROOT, compose(ROOT, base))}
     rows = []
-    for label, change in CHANGES:
+    for label, change in CHANGES[study]:
         settings = compose(ROOT, {**base, **{key: _with(base, key, change[key]) for key in change}})
         after = {view.FILE: view.dump() for view in views(ROOT, settings)}
         direct = {stage for stage in STAGES if before[f"{stage}.json"] != after[f"{stage}.json"]}

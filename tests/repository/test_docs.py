@@ -28,7 +28,7 @@ from docs_pages import (
     prose,
     read_page,
 )
-from docs_project import Project, expects_error, is_shown, scripted_project
+from docs_project import Project, expects_error, is_shown, scripted_project, survey_project
 from docs_tables import table
 
 from quorum import cli
@@ -47,6 +47,17 @@ STATIC_PAGES = [name for name in PAGES if "```console" not in read_page(name)]
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The project, reproduced once with the backend ``scripted``."""
     return scripted_project(tmp_path_factory.mktemp("docs") / "template")
+
+
+@pytest.fixture(scope="module")
+def rebuilt(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The same after a reconstruction."""
+    return survey_project(template, tmp_path_factory.mktemp("docs") / "rebuilt")
+
+
+ARTIFACTS = {"docs/artifacts.md": "template", "docs/artifacts-reconstruction.md": "rebuilt"}
+OF_SURVEYS = {"docs/reconstruction.md", "docs/artifacts-reconstruction.md"}
+INPUTS = {"prompts", "surveys"}  # folders of data/ that no run writes
 
 
 def options_of(name: str) -> set[str]:
@@ -150,39 +161,45 @@ def columns_of(path: Path, key: str = "") -> list[str]:
     if path.suffix == ".csv":
         return text.partition("\n")[0].split(",")
     found = json.loads(text.partition("\n")[0] if path.suffix == ".jsonl" else text)
-    return list(found[key] if key else found)
+    for step in filter(None, key.split(".")):
+        found = found[int(step) if step.isdigit() else step]
+    return list(found)
 
 
-def test_artifacts_lists_every_column_in_order_and_every_key(template):
-    described = [b for b in blocks(read_page("docs/artifacts.md")) if b.check[:1] == ("columns",)]
+@pytest.mark.parametrize(("page", "name"), ARTIFACTS.items())
+def test_a_page_of_artifacts_lists_every_column_in_order_and_every_key(page, name, request):
+    root = request.getfixturevalue(name).root
+    described = [b for b in blocks(read_page(page)) if b.check[:1] == ("columns",)]
+    tables = {path for b in described for path in b.check[1:] if path.endswith(".csv")}
     for block in described:
-        found = columns_of(template.root / block.check[1], *block.check[2:])
         names = first_column(block)
         if block.check[1].endswith(".csv"):
-            assert names == found, block.check[1]
+            for path in block.check[1:]:
+                assert names == columns_of(root / path), path
         else:
-            assert set(names) == set(found), block.check[1]
+            assert set(names) == set(columns_of(root / block.check[1], *block.check[2:]))
     written = {
-        path.relative_to(template.root).as_posix()
-        for path in template.root.glob("data/*/**/*.csv")
-        if "prompts" not in path.parts
+        path.relative_to(root).as_posix()
+        for path in root.glob("data/*/**/*.csv")
+        if not INPUTS & set(path.parts)
     }
-    assert {block.check[1] for block in described} >= written
+    assert tables >= written
 
 
-def test_artifacts_names_every_file_that_a_run_writes(template):
-    text = read_page("docs/artifacts.md")
-    snapshots = {row["id"] for row in map(json.loads, default_prompts())}
-    section = ""
-    for path in sorted((template.root / "data").rglob("*")):
-        folder = path.relative_to(template.root).parts
-        if path.is_dir() or folder[1] == "prompts":
+@pytest.mark.parametrize(("page", "name"), ARTIFACTS.items())
+def test_a_page_of_artifacts_names_every_file_that_a_run_writes(page, name, request):
+    root, text = request.getfixturevalue(name).root, read_page(page)
+    stems = {row["id"]: "<snapshot>" for row in map(json.loads, default_prompts())}
+    for path in sorted((root / "data").rglob("*")):
+        folder = path.relative_to(root).parts
+        if path.is_dir() or folder[1] in INPUTS:
             continue
         top = "/".join(folder[: 2 if folder[1] in {"report", "settings"} else 3])
         section = text.partition(f"\n## {top}\n")[2].partition("\n## ")[0]
         rest = "/".join(folder[len(top.split("/")) :])
-        name = rest.replace(path.stem, "<snapshot>") if path.stem in snapshots else rest
-        assert f"`{name}`" in section, f"{top}: {name}"
+        own = "<persona>" if re.fullmatch(r"p\d{4}", path.stem) else stems.get(path.stem)
+        shown = rest.replace(path.stem, own) if own else rest
+        assert f"`{shown}`" in section, f"{top}: {shown}"
 
 
 def default_prompts() -> list[str]:
@@ -231,7 +248,8 @@ def test_every_command_that_prose_names_exists(name):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_path_that_prose_names_exists_or_is_written_by_a_run(name, template):
+def test_every_path_that_prose_names_exists_or_is_written_by_a_run(name, request):
+    template = request.getfixturevalue("rebuilt" if name in OF_SURVEYS else "template")
     for code in inline_codes(read_page(name)):
         if re.fullmatch(r"(src|conf|tests|docs|stages|data|environment)/[\w./-]*", code):
             own = {b.check[1] for b in blocks(read_page(name)) if b.check[:1] == ("write",)}
@@ -244,7 +262,10 @@ def test_settings_lists_every_part_and_every_setting():
         assert set(parts) <= codes, family
     tables = "".join("\n".join(table("options", family)) for family in FAMILIES)
     for group in GROUPS:
-        for path in (ROOT / "conf" / group).glob("*.yaml"):
+        files = sorted((ROOT / "conf" / group).glob("*.yaml"))
+        for path in files:
+            names = {path.stem, f"{group}: {path.stem}", path.relative_to(ROOT).as_posix()}
+            assert len(files) == 1 or names & codes, path
             loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
             for key in loaded.get(group, loaded):
                 is_told = f"{group}.{key}" in codes or f"`{key}` = " in tables
@@ -271,12 +292,24 @@ def test_the_glossary_has_each_word_once():
     fixed = "player coalition payoff value estimator estimand backend request generation run"
     assert words >= {*fixed.split(), "experiment", "study", "budget", "base_value", "grand_value"}
     assert words >= {"base generation", "reference", "snapshot", "store", "model", "score"}
+    assert words >= {"persona", "endowment", "attribute bank", "mode", "question", "option"}
+    assert words >= {"response", "prediction", "target", "block", "ensemble weights", "anchor"}
+    assert words >= {
+        "elicitation",
+        "baseline",
+        "negative control",
+        "panel",
+        "pool",
+        "mass",
+        "option mass",
+    }
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_use_the_words_of_the_glossary(name):
     text = prose(read_page(name)).lower()
-    strangers = ["attrib ", "baseline", "feature importance", "token mask", "cached reply"]
+    strangers = ["attrib ", "feature importance", "token mask", "cached reply", "synthetic people"]
+    strangers += [f"baseline {what}" for what in ("reply", "generation", "answer", "value")]
     assert [word for word in strangers if word in text] == []
 
 
