@@ -67,12 +67,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call; cached_input ⊂ input, reasoning ⊂ output (usage schema 2)."""
+    """Tokens of one call, each in exactly one bucket of its side (usage schema 2).
+
+    ``input_tokens`` and ``output_tokens`` are totals. Of the input, ``cached_input_tokens`` were
+    read from the provider's prompt cache and ``cache_write_tokens`` were written to it, which are
+    disjoint; of the output, ``reasoning_tokens`` were spent on reasoning.
+    """
 
     input_tokens: int = 0
     cached_input_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,16 +19,10 @@ def pack_generation(generation: Generation) -> bytes:
     Raises:
         BackendError: A log-likelihood or probability is NaN or infinite.
     """
-    usage = generation.usage
     fields = {
         "text": generation.text,
         "finish_reason": generation.finish_reason,
-        "usage": {
-            "input_tokens": usage.input_tokens,
-            "cached_input_tokens": usage.cached_input_tokens,
-            "output_tokens": usage.output_tokens,
-            "reasoning_tokens": usage.reasoning_tokens,
-        },
+        "usage": _packed_usage(generation.usage),
         "token_logprobs": generation.token_logprobs,
         "choice_probs": generation.choice_probs,
         "choice_mass": generation.choice_mass,
@@ -39,6 +33,18 @@ def pack_generation(generation: Generation) -> bytes:
         return canonical_json(fields).encode("utf-8", "surrogatepass")
     except ValueError as error:
         raise BackendError("reply", f"holds a number that is not finite: {error}") from error
+
+
+def _packed_usage(usage: Usage) -> dict[str, int]:
+    fields = {
+        "input_tokens": usage.input_tokens,
+        "cached_input_tokens": usage.cached_input_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+    if usage.cache_write_tokens:  # left out at 0: such rows stay what older versions wrote
+        fields["cache_write_tokens"] = usage.cache_write_tokens
+    return fields
 
 
 def unpack_generation(packed: bytes) -> Generation:

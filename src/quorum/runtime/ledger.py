@@ -1,7 +1,9 @@
 """The usage ledger: one row for each call, written as it completes, and totals at the end.
 
-Usage schema 2: cached_input_tokens ⊂ input_tokens and reasoning_tokens ⊂ output_tokens; a row with
-status ``failed`` is an attempt without a reply, which a provider may have charged all the same.
+Usage schema 2: cached_input_tokens and cache_write_tokens are disjoint parts of input_tokens,
+reasoning_tokens ⊂ output_tokens; ``mode`` says whether the call was made at once or in a batch,
+which has prices of its own; a row with status ``failed`` is an attempt without a reply, which a
+provider may have charged all the same.
 """
 
 from __future__ import annotations
@@ -22,7 +24,13 @@ from quorum.errors import RefusedError
 from quorum.records import Usage
 
 _LOG = logging.getLogger(__name__)
-_TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+_TOKENS = (
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+)
 COLUMNS = (
     "time",
     "module",
@@ -34,11 +42,14 @@ COLUMNS = (
     "attempt",
     *_TOKENS,
     "seconds",
+    "mode",
     "status",
 )
 USAGE_SCHEMA = 2
 _ORDER = ("module", "backend", "model", "key", "attempt", "time")
 _HEADER = ",".join(COLUMNS) + "\n"
+_ADDED = {"cache_write_tokens": "0", "mode": "sync"}  # what rows without the column mean
+_OLD_COLUMNS = tuple(name for name in COLUMNS if name not in _ADDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class Call:
     """One attempt: which request, how it ended, what it used.
 
     ``finish_reason`` of a failed attempt says how it failed: transient, permanent, timeout,
-    cancelled, failed (an error of our own).
+    cancelled, failed (an error of our own). ``mode`` is sync or batch.
     """
 
     module: str
@@ -59,6 +70,7 @@ class Call:
     usage: Usage
     seconds: float
     status: str
+    mode: str = "sync"
 
 
 class UsageLedger:
@@ -89,11 +101,16 @@ class UsageLedger:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def _mend(self) -> None:
-        """Cuts a torn last line off (also one followed by blank lines) and keeps it aside."""
+        """Cuts a torn last line off (also one followed by blank lines) and keeps it aside.
+
+        Rows with the columns of earlier versions are rewritten with today's.
+        """
         content = self._csv.read_bytes() if self._csv.exists() else b""
-        header = _HEADER.strip().encode("ascii")
+        header, old_header = (",".join(c).encode("ascii") for c in (COLUMNS, _OLD_COLUMNS))
         first, *rows = content.rstrip(b"\n").split(b"\n")
-        if first != header and (rows or not header.startswith(first)):
+        is_old = first == old_header
+        torn = not rows and (header.startswith(first) or old_header.startswith(first))
+        if first != header and not is_old and not torn:
             raise RefusedError(
                 str(self._csv),
                 "has other columns",
@@ -101,13 +118,26 @@ class UsageLedger:
                 allowed=_HEADER.strip(),
                 mend="Move the file aside; its calls stay in it",
             )
-        if rows and not _is_row(rows[-1]):
+        if rows and not _is_row(rows[-1], len(_OLD_COLUMNS if is_old else COLUMNS)):
             with (self._csv.parent / "usage.csv.torn").open("ab") as aside:
                 aside.write(rows.pop() + b"\n")
             _LOG.warning("%s: a torn last line was cut off and kept in usage.csv.torn", self._csv)
+        if is_old:
+            rows = [self._with_added_columns(row, n) for n, row in enumerate(rows, start=2)]
         sound = b"".join(line + b"\n" for line in (header, *rows))
         if sound != content:
             _replace(self._csv, sound)
+
+    def _with_added_columns(self, line: bytes, n_line: int) -> bytes:
+        if not _is_row(line, len(_OLD_COLUMNS)):
+            raise RefusedError(
+                f"{self._csv}, line {n_line}",
+                "is not a row of a ledger",
+                got=line.decode("utf-8", "replace"),
+                mend="Move the file aside; its calls stay in it",
+            )
+        row = {**_ADDED, **dict(zip(_OLD_COLUMNS, _fields(line), strict=True))}
+        return _line(tuple(row[name] for name in COLUMNS)).rstrip("\n").encode("utf-8")
 
     def append(self, call: Call) -> None:
         """Writes one row with one write, so that a crash tears at most the last line.
@@ -127,9 +157,11 @@ class UsageLedger:
             call.attempt,
             usage.input_tokens,
             usage.cached_input_tokens,
+            usage.cache_write_tokens,
             usage.output_tokens,
             usage.reasoning_tokens,
             f"{call.seconds:.6f}",
+            call.mode,
             call.status,
         )
         line = _line(row).encode("utf-8", "backslashreplace")
@@ -173,10 +205,13 @@ class UsageLedger:
             self._lock = -1
 
 
-def _is_row(line: bytes) -> bool:
-    text = line.decode("utf-8", "replace")
-    fields = next(csv.reader([text]), [])
-    return len(fields) == len(COLUMNS) and fields[-1] in ("ok", "failed")
+def _is_row(line: bytes, n_columns: int) -> bool:
+    fields = _fields(line)
+    return len(fields) == n_columns and fields[-1] in ("ok", "failed")
+
+
+def _fields(line: bytes) -> list[str]:
+    return next(csv.reader([line.decode("utf-8", "replace")]), [])
 
 
 def _line(row: tuple[object, ...]) -> str:

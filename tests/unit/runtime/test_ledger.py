@@ -12,6 +12,11 @@ from quorum.records import Usage
 from quorum.runtime.ledger import COLUMNS, Call, UsageLedger
 
 HEADER = ",".join(COLUMNS) + "\n"
+OLD_HEADER = (
+    "time,module,backend,model,key,sample,finish_reason,attempt,"
+    "input_tokens,cached_input_tokens,output_tokens,reasoning_tokens,seconds,status\n"
+)
+OLD_ROW = '2026-11-01T00:00:00.000+00:00,ask,spy,"a,b",k{},0,stop,1,10,4,6,2,0.500000,ok\n'
 
 
 def call(key: str, **changed: object) -> Call:
@@ -23,7 +28,7 @@ def call(key: str, **changed: object) -> Call:
         "sample": 0,
         "finish_reason": "stop",
         "attempt": 1,
-        "usage": Usage(10, 4, 6, 2),
+        "usage": Usage(10, 4, 6, 2, 1),
         "seconds": 0.5,
         "status": "ok",
     }
@@ -71,6 +76,7 @@ def test_the_final_form_is_sorted_and_has_totals(tmp_path):
         "n_failed": 1,
         "input_tokens": 20,
         "cached_input_tokens": 8,
+        "cache_write_tokens": 2,
         "output_tokens": 12,
         "reasoning_tokens": 4,
         "seconds": 1.5,
@@ -154,7 +160,9 @@ def test_a_whole_last_line_without_its_line_end_is_kept(tmp_path, caplog):
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("content", ["", "time,mod", HEADER.strip(), HEADER + "\n\n"])
+@pytest.mark.parametrize(
+    "content", ["", "time,mod", HEADER.strip(), HEADER + "\n\n", OLD_HEADER[:-3], OLD_HEADER]
+)
 def test_a_torn_header_is_written_anew(tmp_path, content):
     (tmp_path / "usage.csv").write_text(content, encoding="utf-8")
     ledger = UsageLedger(tmp_path)
@@ -162,6 +170,29 @@ def test_a_torn_header_is_written_anew(tmp_path, content):
     ledger.finish()
     assert [row["key"] for row in rows(tmp_path)] == ["a"]
     assert (tmp_path / "usage.csv").read_text(encoding="utf-8").startswith(HEADER)
+
+
+@pytest.mark.parametrize("torn", ["", OLD_ROW[:30]])
+def test_a_ledger_of_an_older_version_goes_on_with_todays_columns(tmp_path, torn):
+    path = tmp_path / "usage.csv"
+    path.write_text(OLD_HEADER + OLD_ROW.format(1) + OLD_ROW.format(2) + torn, encoding="utf-8")
+    ledger = UsageLedger(tmp_path)
+    ledger.append(call("new", mode="batch"))
+    ledger.finish()
+    found = {row["key"]: row for row in rows(tmp_path)}
+    assert tuple(found["k1"]) == COLUMNS
+    assert [found[k]["cache_write_tokens"] for k in ("k1", "k2", "new")] == ["0", "0", "1"]
+    assert [found[k]["mode"] for k in ("k1", "k2", "new")] == ["sync", "sync", "batch"]
+    assert (found["k1"]["model"], found["k1"]["output_tokens"]) == ("a,b", "6")
+    assert (tmp_path / "usage.csv.torn").exists() == bool(torn)
+
+
+def test_an_older_ledger_with_a_damaged_row_is_refused_with_its_line(tmp_path):
+    content = OLD_HEADER + OLD_ROW.format(1) + "a,b\n" + OLD_ROW.format(2)
+    (tmp_path / "usage.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(RefusedError, match="line 3: is not a row of a ledger, got 'a,b'"):
+        UsageLedger(tmp_path)
+    assert (tmp_path / "usage.csv").read_text(encoding="utf-8") == content
 
 
 def test_other_columns_are_refused(tmp_path):

@@ -33,6 +33,7 @@ def put(store: GenerationStore, asked: Request, generation: Generation) -> str:
         Generation("é \x00 \x1b[31m \ud800 </script>", "length", Usage(4, 3, 2, 1)),
         Generation("", "scored", token_logprobs=(-0.1, -1e-17, -0.1 - 0.2)),
         Generation("", "scored", choice_probs=(0.1, 0.9), choice_mass=1 / 3),
+        Generation("a", usage=Usage(9, 3, 2, 1, 4)),
         Generation("a", model_version="m-2026", seconds=0.1 + 0.2),
     ],
 )
