@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 from hypothesis import settings
+from provider_stub import provider  # noqa: F401 - a fixture for all tests
 
 from quorum.pipeline import config
 from quorum.pipeline.entry import of_study

@@ -5,6 +5,10 @@ The line reads ``where: what is wrong, got X; allowed Y. what to do``.
 
 from __future__ import annotations
 
+from typing import Literal
+
+TransientKind = Literal["rate_limit", "overloaded", "server", "timeout", "connection"]
+
 
 class Bare(str):
     """A value that is shown without quotes, such as ``null``."""
@@ -91,10 +95,21 @@ class TransientBackendError(BackendError):
         where: The backend.
         what: What happened.
         retry_after_s: How long the server asked to wait, in seconds; None where it did not say.
+        kind: What failed: rate_limit, overloaded, server, timeout or connection. After a time-out,
+            a dropped connection or an answer that could not be read, the server may have worked
+            and charged.
     """
 
-    def __init__(self, where: str, what: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        where: str,
+        what: str,
+        *,
+        retry_after_s: float | None = None,
+        kind: TransientKind = "server",
+    ) -> None:
         self.retry_after_s = retry_after_s
+        self.kind = kind
         super().__init__(where, what, mend="Run the same command again: what is done is kept")
 
 

@@ -20,8 +20,24 @@ class Capabilities:
     prefix_reuse: bool = False  # a shared beginning of the prompt is cheaper the second time
     empty_message: bool = True  # takes a message without text
     priced: bool = False  # calls cost money
+    batch: bool = False  # takes files of requests, answered within a day at a lower price
     input_tokens_per_s: float | None = None  # measured speed of one lane, for a first forecast
     output_tokens_per_s: float | None = None  # the same for what is generated
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedLimits:
+    """The limits that a server states in the headers of its answers; None where it does not.
+
+    A backend that reads them has the attribute ``observed_limits``, that of its last answer.
+    ``tokens_per_min`` counts input and output together where the server does; one that limits
+    them apart states ``input_tokens_per_min`` and ``output_tokens_per_min``.
+    """
+
+    requests_per_min: int | None = None
+    tokens_per_min: int | None = None
+    input_tokens_per_min: int | None = None
+    output_tokens_per_min: int | None = None
 
 
 class Backend(Protocol):
