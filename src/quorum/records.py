@@ -92,6 +92,8 @@ class Generation:
         token_logprobs: Natural log-likelihood of each token of ``continuation``, if asked.
         choice_probs: Probability of each of ``choices``, normalised over them, if asked.
         choice_mass: Probability mass that the whole vocabulary gave to ``choices``, if known.
+        choice_bound: Where the server listed only the likeliest tokens: a choice that is not among
+            them has probability 0 here, and at most this share of ``choices``. None: all listed.
         model_version: What the provider says has answered.
         seconds: How long the call took; never part of a result.
     """
@@ -102,5 +104,6 @@ class Generation:
     token_logprobs: tuple[float, ...] | None = None
     choice_probs: tuple[float, ...] | None = None
     choice_mass: float | None = None
+    choice_bound: float | None = None
     model_version: str = ""
     seconds: float = 0.0

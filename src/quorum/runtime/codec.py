@@ -29,6 +29,8 @@ def pack_generation(generation: Generation) -> bytes:
         "model_version": generation.model_version,
         "seconds": generation.seconds,
     }
+    if generation.choice_bound is not None:  # left out: such rows stay what older versions wrote
+        fields["choice_bound"] = generation.choice_bound
     try:
         return canonical_json(fields).encode("utf-8", "surrogatepass")
     except ValueError as error:
