@@ -1,7 +1,8 @@
 """The generation store: one SQLite file that keeps every reply under the digest of its request.
 
 Nothing is paid for twice: runs, experiments and processes share the file, a row is checked by its
-digest when it is read, and a lease on a key keeps two processes from making the same call.
+digest when it is read, and a lease on a key keeps two processes from making the same call. What was
+spent lies beside the replies (``runtime.accounts``), so that processes share a cap as well.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from quorum.runtime.codec import (
 from quorum.runtime.leases import Holder, this_process
 
 _LOG = logging.getLogger(__name__)
-_SCHEMA = 1
+_SCHEMA = 2
 _MEMORY = ":memory:"
 _LOCK_WAIT_S = 60.0  # how long a process waits while another one writes
 _MOUNTS = Path("/proc/mounts")
@@ -41,6 +42,18 @@ CREATE TABLE damaged (key BLOB NOT NULL, request BLOB, generation BLOB, digest B
   found REAL NOT NULL);
 CREATE TABLE lease (key BLOB PRIMARY KEY, pid INTEGER NOT NULL, start_time TEXT NOT NULL,
   boot_id TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID
+"""
+_TABLES_2 = """
+CREATE TABLE account (name TEXT PRIMARY KEY,
+  known_usd TEXT NOT NULL, known_calls INTEGER NOT NULL, known_tokens INTEGER NOT NULL,
+  possible_usd TEXT NOT NULL, possible_calls INTEGER NOT NULL, possible_tokens INTEGER NOT NULL,
+  open_usd TEXT NOT NULL, open_calls INTEGER NOT NULL, open_tokens INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE reservation (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL,
+  key BLOB NOT NULL, usd TEXT NOT NULL, calls INTEGER NOT NULL, tokens INTEGER NOT NULL,
+  state TEXT NOT NULL, outcome TEXT NOT NULL, pid INTEGER NOT NULL, start_time TEXT NOT NULL,
+  boot_id TEXT NOT NULL, since REAL NOT NULL);
+CREATE INDEX reservation_state ON reservation (account, state);
+CREATE INDEX reservation_key ON reservation (key)
 """
 _COLUMNS = "key, request, generation, digest, created"
 _READ = f"SELECT {_COLUMNS} FROM generation WHERE key=?"  # noqa: S608 - constants only
@@ -97,12 +110,13 @@ class GenerationStore:
 
     def __init__(self, path: Path | str = _MEMORY) -> None:
         self.path = str(path)
+        self._file = Path(path).absolute()
         self.damaged: list[str] = []
         me = this_process()
         self._me = (me.pid, me.start_time, me.boot_id)
         self._held: set[bytes] = set()
         if self.path != _MEMORY:
-            folder = Path(self.path).absolute().parent
+            folder = self._file.parent
             _refuse_network(folder)
             with self._guarded():
                 folder.mkdir(parents=True, exist_ok=True)
@@ -115,17 +129,17 @@ class GenerationStore:
         self._use_wal()
         with self._writing():
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                for table in _TABLES.split(";"):
+            if version in (0, 1):
+                for table in ((_TABLES + ";") * (version == 0) + _TABLES_2).split(";"):
                     self._db.execute(table)
                 self._db.execute(f"PRAGMA user_version={_SCHEMA}")
-        if version not in (0, _SCHEMA):
+        if version not in (0, 1, _SCHEMA):
             self._db.close()
             raise RefusedError(
                 f"store {self.path}",
                 "is of another version",
                 got=version,
-                allowed=str(_SCHEMA),
+                allowed=f"1 to {_SCHEMA}",
                 mend="Set QUORUM_STORE to another file, or use the release that wrote this one",
             )
 
@@ -163,6 +177,27 @@ class GenerationStore:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+    @property
+    def holder(self) -> Holder:
+        """The process that opened this store."""
+        return Holder(*self._me)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that writes: all of it stays, or nothing; others wait for its end."""
+        with self._guarded(), self._writing():
+            yield self._db
+
+    def flush(self) -> None:
+        """Returns when all that was written would outlive a power cut; made for a thread.
+
+        A killed process loses nothing anyway. What SQLite has not yet carried over into the main
+        file stands in the WAL, on which it holds no locks.
+        """
+        if self.path != _MEMORY:
+            with self._guarded():
+                _fsync(Path(f"{self._file}-wal"))
 
     # Replies
 
@@ -288,6 +323,14 @@ class GenerationStore:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _fsync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _refuse_network(folder: Path) -> None:
