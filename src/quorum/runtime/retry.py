@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from typing import cast
 
 from quorum.backends.base import Backend
 from quorum.errors import BackendError, TransientBackendError
@@ -54,6 +55,16 @@ class Caller:
         self._pause = SharedPause(options.backoff_base_s, draw)
         rate = options.max_requests_per_s
         self._limit = None if rate is None else RateLimit.per_second(rate)
+        self._in_flight: set[asyncio.Task[object]] = set()
+        self._is_stopped = False
+
+    def stop(self) -> set[asyncio.Task[object]]:
+        """No attempt begins any more; returns the tasks that have one in flight.
+
+        A task that comes to its next attempt is cancelled.
+        """
+        self._is_stopped = True
+        return set(self._in_flight)
 
     async def reply(self, request: Request, key: str, module: str, lane: int) -> Generation:
         """The reply to a request, after as many attempts as it takes and the options allow.
@@ -69,6 +80,8 @@ class Caller:
             await self._pause.wait()
             if self._limit is not None:
                 await self._limit.acquire()
+            if self._is_stopped:
+                raise asyncio.CancelledError
             try:
                 return await self._attempt(request, key, module, lane, attempt)
             except TimeoutError as error:
@@ -82,6 +95,8 @@ class Caller:
                 failure = error
                 if attempt == self._options.max_attempts:
                     raise
+            if self._is_stopped:
+                raise asyncio.CancelledError
             await self._back_off(failure, attempt)
 
     async def _attempt(
@@ -91,6 +106,8 @@ class Caller:
         start = loop.time()
         generation = None
         outcome = "failed"
+        task = cast("asyncio.Task[object]", asyncio.current_task())
+        self._in_flight.add(task)
         try:
             async with asyncio.timeout(self._options.timeout_s):
                 generation = await self._backend.complete(request, lane)
@@ -108,6 +125,7 @@ class Caller:
             outcome = "cancelled"
             raise
         finally:
+            self._in_flight.discard(task)
             seconds = loop.time() - start
             self.busy_s += seconds
             self.n_calls += generation is not None

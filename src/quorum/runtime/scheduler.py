@@ -18,6 +18,7 @@ from quorum.backends.base import Backend
 from quorum.digests import text_digest
 from quorum.errors import RefusedError
 from quorum.records import Generation, Request, Usage
+from quorum.runtime.interrupt import CtrlC
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.options import RuntimeOptions
 from quorum.runtime.progress import NoProgress, Progress
@@ -108,17 +109,21 @@ async def run_jobs(
         QuorumError: The first failure, bare; the other calls have been cancelled and awaited,
             and what had finished is in the store.
         RefusedError: ``options.calls`` is ``forbid`` and the store lacks a request.
+        KeyboardInterrupt: Ctrl-C: after the first one, calls in flight have finished and are in
+            the store; after the second one they have been cancelled.
     """
     run = _Run(backend, store, on_result, options, ledger, progress or NoProgress())
     loop = asyncio.get_running_loop()
     start = loop.time()
     run.push(groups)
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for lane in range(run.n_workers):
-                tasks.create_task(run.work(lane))
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+    with CtrlC(run.finish_calls, run.stop_now) as ctrl_c:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                run.workers = [tasks.create_task(run.work(lane)) for lane in range(run.n_workers)]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+    if ctrl_c.n_signals:
+        raise KeyboardInterrupt
     return run.stats(loop.time() - start)
 
 
@@ -149,6 +154,7 @@ class _Run:
     ) -> None:
         lanes = options.max_inflight if backend.lanes is None else backend.lanes
         self.n_workers = min(lanes, options.max_inflight)
+        self.workers: list[asyncio.Task[None]] = []
         self._target = backend.target
         self._keeps_groups = options.group_by_prefix and backend.capabilities.prefix_reuse
         self._forbids_calls = options.calls == "forbid"
@@ -222,6 +228,23 @@ class _Run:
                 self._waiting.append(waiter)
                 await waiter
         return not self._is_over
+
+    # How it ends early
+
+    def finish_calls(self) -> None:
+        """Lets the calls in flight finish; nothing else is begun, waited for or tried again."""
+        self._is_over = True
+        in_flight = self._caller.stop()
+        for worker in self.workers:
+            if worker not in in_flight:
+                worker.cancel()
+        if in_flight:
+            self._progress.note(f"waits for {len(in_flight)} calls; Ctrl-C again stops them")
+
+    def stop_now(self) -> None:
+        """Cancels the calls in flight too."""
+        for worker in self.workers:
+            worker.cancel()
 
     # What a worker does with it
 
