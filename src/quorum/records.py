@@ -80,6 +80,29 @@ class Usage:
     reasoning_tokens: int = 0
     cache_write_tokens: int = 0
 
+    @classmethod
+    def of_parts(
+        cls,
+        *,
+        plain_input: int,
+        cached_input: int = 0,
+        cache_write: int = 0,
+        visible_output: int,
+        reasoning: int = 0,
+    ) -> Usage:
+        """The usage of a provider that reports parts which exclude each other.
+
+        So does Anthropic for input, and Gemini for output, whose thoughts stand apart from the
+        answer's tokens.
+        """
+        return cls(
+            input_tokens=plain_input + cached_input + cache_write,
+            cached_input_tokens=cached_input,
+            output_tokens=visible_output + reasoning,
+            reasoning_tokens=reasoning,
+            cache_write_tokens=cache_write,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Generation:

@@ -1,0 +1,1 @@
+"""What calls cost: dated prices, exact cost of usage, and forecasts learned from earlier runs."""
