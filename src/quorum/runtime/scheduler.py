@@ -13,17 +13,22 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Literal
 
 from quorum.backends.base import Backend
 from quorum.digests import text_digest
-from quorum.errors import RefusedError
-from quorum.records import Generation, Request, Usage
+from quorum.errors import BudgetError, RefusedError
+from quorum.records import Generation, Request
+from quorum.runtime.caps import Spending
 from quorum.runtime.interrupt import CtrlC
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.options import RuntimeOptions
 from quorum.runtime.progress import NoProgress, Progress
 from quorum.runtime.retry import Caller
+from quorum.runtime.stats import RunStats, UsageSum
 from quorum.runtime.store import GenerationStore
+
+__all__ = ["Groups", "Job", "OnResult", "RunStats", "run_jobs"]
 
 _MAX_BATCH = 256  # keys in one look-up, while the store has them all
 _MAX_POLL_S = 0.05  # how often we look whether another process has finished our key
@@ -43,42 +48,6 @@ Groups = Iterable[Sequence[Job]]
 OnResult = Callable[[Job, Generation, bool], Groups]
 
 
-@dataclass(frozen=True, slots=True)
-class RunStats:
-    """What a run did.
-
-    Args:
-        n_jobs: Jobs, equal requests counted each time.
-        n_distinct: Distinct requests.
-        n_from_store: Of these, answered without a call of this run.
-        n_calls: Calls of this run that were answered.
-        n_retries: Attempts after the first one for a request.
-        n_damaged: Rows of the store that were damaged and asked for again.
-        busy_s: Seconds spent in calls, summed over workers.
-        wall_s: Seconds from start to end.
-        n_workers: How many calls could be in flight.
-        usage_called: Tokens of this run's calls.
-        usage_total: Tokens that all distinct replies rest on, whenever they were paid for.
-    """
-
-    n_jobs: int
-    n_distinct: int
-    n_from_store: int
-    n_calls: int
-    n_retries: int
-    n_damaged: int
-    busy_s: float
-    wall_s: float
-    n_workers: int
-    usage_called: Usage
-    usage_total: Usage
-
-    @property
-    def utilisation(self) -> float:
-        """Share of the workers' time that was spent in calls, in [0, 1]; 0 for an empty run."""
-        return self.busy_s / (self.n_workers * self.wall_s) if self.wall_s > 0 else 0.0
-
-
 async def run_jobs(
     backend: Backend,
     store: GenerationStore,
@@ -88,6 +57,8 @@ async def run_jobs(
     options: RuntimeOptions,
     ledger: UsageLedger | None = None,
     progress: Progress | None = None,
+    spending: Spending | None = None,
+    on_cap: Literal["fail", "partial"] = "fail",
 ) -> RunStats:
     """Answers all jobs, from the store where it can, else from the backend.
 
@@ -101,6 +72,10 @@ async def run_jobs(
         options: Limits and patience.
         ledger: Gets a row for each call.
         progress: Is told of each job.
+        spending: Is asked before each attempt; None for calls without a cap.
+        on_cap: What happens where a cap leaves no room for a call. No other call begins then,
+            those in flight finish, and what the store has is delivered; after that ``fail``
+            raises, ``partial`` returns what there is.
 
     Returns:
         Counts, times and token totals.
@@ -109,10 +84,11 @@ async def run_jobs(
         QuorumError: The first failure, bare; the other calls have been cancelled and awaited,
             and what had finished is in the store.
         RefusedError: ``options.calls`` is ``forbid`` and the store lacks a request.
+        BudgetError: The cap is reached; it says what is done, what is left and how to go on.
         KeyboardInterrupt: Ctrl-C: after the first one, calls in flight have finished and are in
             the store; after the second one they have been cancelled.
     """
-    run = _Run(backend, store, on_result, options, ledger, progress or NoProgress())
+    run = _Run(backend, store, on_result, options, ledger, progress or NoProgress(), spending)
     loop = asyncio.get_running_loop()
     start = loop.time()
     run.push(groups)
@@ -124,6 +100,8 @@ async def run_jobs(
             raise failures.exceptions[0] from None
     if ctrl_c.n_signals:
         raise KeyboardInterrupt
+    if run.cap is not None and on_cap == "fail":
+        raise run.unfinished(run.cap) from run.cap
     return run.stats(loop.time() - start)
 
 
@@ -151,10 +129,13 @@ class _Run:
         options: RuntimeOptions,
         ledger: UsageLedger | None,
         progress: Progress,
+        spending: Spending | None,
     ) -> None:
         lanes = options.max_inflight if backend.lanes is None else backend.lanes
         self.n_workers = min(lanes, options.max_inflight)
         self.workers: list[asyncio.Task[None]] = []
+        self.cap: BudgetError | None = None  # that of the call for which there was no room
+        self._left: set[bytes] = set()
         self._target = backend.target
         self._keeps_groups = options.group_by_prefix and backend.capabilities.prefix_reuse
         self._forbids_calls = options.calls == "forbid"
@@ -162,7 +143,8 @@ class _Run:
         self._n_damaged_before = len(store.damaged)
         self._on_result = on_result
         self._progress = progress
-        self._caller = Caller(backend, options, ledger, progress)
+        more = {} if spending is None else {"spending": spending}
+        self._caller = Caller(backend, options, ledger, progress, **more)  # type: ignore[arg-type]
         self._sources: list[Iterator[Sequence[Job]]] = []  # the last one is the front
         self._rests: list[_Rest] = [deque() for _ in range(self.n_workers)]
         self._held: deque[_Miss] = deque()
@@ -172,8 +154,7 @@ class _Run:
         self._inflight: dict[str, list[Job]] = {}  # key: equal jobs that came meanwhile
         self._seen: set[bytes] = set()  # half a digest each: 1e6 requests in about 100 MB
         self._n_jobs = self._n_from_store = 0
-        self._called = [0, 0, 0, 0]
-        self._total = [0, 0, 0, 0]
+        self._called, self._total = UsageSum(), UsageSum()
 
     # Where a worker's next job comes from
 
@@ -246,6 +227,28 @@ class _Run:
         for worker in self.workers:
             worker.cancel()
 
+    def _stop_at_cap(self, error: BudgetError) -> None:
+        """From now on only what the store has is delivered; calls in flight go on to their end."""
+        if self.cap is None:
+            self.cap = error
+            self._progress.note(f"{error.where}: the cap is reached; calls in flight finish")
+            self._wake()
+
+    def _leave(self, miss: _Miss, equal: Sequence[Job]) -> None:
+        """Delivers what another process has answered meanwhile; else it is left for a next run."""
+        generation = self._store.get(miss.key)
+        if generation is None:
+            self._left.add(bytes.fromhex(miss.key[:32]))
+        else:
+            for job in (miss.job, *equal):
+                self._deliver(job, miss.key, generation, from_store=True)
+
+    def unfinished(self, cap: BudgetError) -> BudgetError:
+        """The error of a cap with what is done and what is left of this run."""
+        n_done, n_left = len(self._seen), len(self._left - self._seen)
+        what = f"{cap.what}. Of this run {n_done:,} requests are answered, {n_left:,} are left"
+        return BudgetError(cap.where, what, mend=cap.mend)
+
     # What a worker does with it
 
     async def work(self, lane: int) -> None:
@@ -285,9 +288,18 @@ class _Run:
         if (equal := self._inflight.get(miss.key)) is not None:
             equal.append(miss.job)
             return
+        if self.cap is not None:
+            self._leave(miss, [])
+            return
         self._inflight[miss.key] = equal = []
-        reply = await self._obtain(miss, lane)
-        del self._inflight[miss.key]
+        try:
+            reply = await self._obtain(miss, lane)
+        except BudgetError as error:
+            self._stop_at_cap(error)
+            self._leave(miss, equal)
+            return
+        finally:
+            del self._inflight[miss.key]
         if reply is None:
             if miss.n_waits:
                 await asyncio.sleep(min(0.001 * 2.0 ** min(miss.n_waits, 10), _MAX_POLL_S))
@@ -325,9 +337,9 @@ class _Run:
         if half not in self._seen:
             self._seen.add(half)
             self._n_from_store += from_store
-            _add(self._total, generation.usage)
+            self._total.add(generation.usage)
             if not from_store:
-                _add(self._called, generation.usage)
+                self._called.add(generation.usage)
         self._progress.advance(from_store=from_store)
         more = self._on_result(job, generation, from_store)
         if more:
@@ -346,16 +358,11 @@ class _Run:
             busy_s=caller.busy_s,
             wall_s=wall_s,
             n_workers=self.n_workers,
-            usage_called=Usage(*self._called),
-            usage_total=Usage(*self._total),
+            usage_called=self._called.usage,
+            usage_total=self._total.usage,
+            stopped="" if self.cap is None else "cap",
+            n_left=len(self._left - self._seen),
         )
-
-
-def _add(totals: list[int], usage: Usage) -> None:
-    totals[0] += usage.input_tokens
-    totals[1] += usage.cached_input_tokens
-    totals[2] += usage.output_tokens
-    totals[3] += usage.reasoning_tokens
 
 
 def _forbidden(miss: _Miss) -> RefusedError:
