@@ -1,0 +1,93 @@
+"""What stands in an answer of OpenAI's format: the reply, why it ended, the likeliest tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from quorum.backends.wire import Json, first_tokens
+from quorum.errors import TransientBackendError
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A reply.
+
+    Args:
+        text: Its text, or how it was refused.
+        finish_reason: stop, length or refusal.
+        top: The likeliest first tokens with their log-probabilities, if there are any.
+        has_logprobs: Whether the server sent the list, even an empty one.
+    """
+
+    text: str
+    finish_reason: str
+    top: list[tuple[str, float]] | None = None
+    has_logprobs: bool = False
+
+
+def of_chat(answer: Json, where: str) -> Found:
+    """The reply of a chat completion.
+
+    Raises:
+        TransientBackendError: It holds none.
+    """
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise TransientBackendError(where, "the answer holds no reply")
+    choice = cast("Json", choices[0])
+    message = cast("Json", choice.get("message") or {})
+    reason = choice.get("finish_reason")
+    logprobs = choice.get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if message.get("refusal"):
+        return Found(str(message["refusal"]), "refusal")
+    return Found(
+        _text(message.get("content")),
+        {"length": "length", "content_filter": "refusal"}.get(str(reason), "stop"),
+        first_tokens(content),
+        isinstance(content, list),
+    )
+
+
+def of_response(answer: Json, where: str) -> Found:
+    """The reply of a response.
+
+    Raises:
+        TransientBackendError: It holds none.
+    """
+    parts = [
+        part
+        for item in answer.get("output") or ()
+        if isinstance(item, dict) and item.get("type") == "message"
+        for part in item.get("content") or ()
+        if isinstance(part, dict)
+    ]
+    refused = [str(part.get("refusal")) for part in parts if part.get("type") == "refusal"]
+    texts = [part for part in parts if part.get("type") == "output_text"]
+    details = answer.get("incomplete_details") or {}
+    reason = details.get("reason") if isinstance(details, dict) else None
+    if answer.get("status") in ("failed", "cancelled") or not (parts or answer.get("status")):
+        raise TransientBackendError(where, "the answer holds no reply")
+    if refused or reason == "content_filter":
+        return Found("\n".join(refused), "refusal")
+    content = texts[0].get("logprobs") if texts else None
+    return Found(
+        "".join(_text(part.get("text")) for part in texts),
+        "length" if reason == "max_output_tokens" else "stop",
+        first_tokens(content),
+        isinstance(content, list),
+    )
+
+
+def _text(content: object) -> str:
+    """A text, also where a server sends it in parts."""
+    if isinstance(content, list):
+        return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def version_of(answer: Json) -> str:
+    """Which model the server says has answered, and in which build."""
+    names = (answer.get("model"), answer.get("system_fingerprint"))
+    return " ".join(str(name) for name in names if name)
