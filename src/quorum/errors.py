@@ -88,6 +88,10 @@ class BackendError(QuorumError):
     exit_code = 5
 
 
+class RejectedError(BackendError):
+    """A server turned a request away by an error code of its own, for good; it charges nothing."""
+
+
 class TransientBackendError(BackendError):
     """A backend failed in a way that may pass: rate limit, 5xx, time-out, dropped connection.
 

@@ -1,26 +1,35 @@
-"""One request to one reply: start limits, time-out, retries of what may pass, and the ledger."""
+"""One request to one reply: limits, the cap, time-out, retries of what may pass, and the ledger."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import cast
 
-from quorum.backends.base import Backend
-from quorum.errors import BackendError, TransientBackendError
+from quorum.backends.base import Backend, ObservedLimits
+from quorum.errors import BackendError, RejectedError, TransientBackendError
 from quorum.records import Generation, Request, Usage
+from quorum.runtime.caps import UNCHARGED, Spending, Ticket
 from quorum.runtime.ledger import Call, UsageLedger
-from quorum.runtime.limits import RateLimit, SharedPause
+from quorum.runtime.limits import Hold, MinuteLimits, Need, RateLimit, SharedPause
 from quorum.runtime.options import RuntimeOptions
 from quorum.runtime.progress import Progress
 
 _NO_USAGE = Usage()
 _MAX_TIMEOUTS = 2  # the server may have worked (and charged) for each, so no more than one retry
+_PATIENCE = 10  # times max_attempts: calls for one request, however often others get through
+_SHOWN_S = 1.0  # shorter waits are not worth a line
 
 
 class Caller:
     """Makes the calls of one run to one backend.
+
+    An attempt counts against ``max_attempts``, but for one that the server told how long to wait
+    while it answered other calls of the run since this request's attempt before: a server at its
+    limit turns away at random, and who keeps its waits gets through. No request is tried more
+    than 10 × ``max_attempts`` times.
 
     Args:
         backend: Who answers.
@@ -28,6 +37,7 @@ class Caller:
         ledger: Gets one row for each attempt, before the reply goes anywhere; None keeps none.
         progress: Is told of long waits.
         draw: Uniform numbers in [0, 1) for the jitter.
+        spending: Is asked before each attempt and told of its end; None has no cap.
 
     Attributes:
         n_calls: Attempts that were answered.
@@ -42,6 +52,8 @@ class Caller:
         ledger: UsageLedger | None,
         progress: Progress,
         draw: Callable[[], float] = random.random,
+        *,
+        spending: Spending | None = None,
     ) -> None:
         self.n_calls = 0
         self.n_retries = 0
@@ -52,9 +64,16 @@ class Caller:
         self._ledger = ledger
         self._progress = progress
         self._draw = draw
+        self._spending = spending
         self._pause = SharedPause(options.backoff_base_s, draw)
         rate = options.max_requests_per_s
-        self._limit = None if rate is None else RateLimit.per_second(rate)
+        self._rate = None if rate is None else RateLimit.per_second(rate)
+        # no more calls wait for the rate than it lets through in a period: what they may cost is
+        # reserved already
+        self._near = nullcontext() if self._rate is None else asyncio.Semaphore(self._rate.limit)
+        limits = MinuteLimits(options, self._target.backend)
+        learns = hasattr(backend, "observed_limits")
+        self._limits = limits if limits.is_any_set or learns else None
         self._in_flight: set[asyncio.Task[object]] = set()
         self._is_stopped = False
 
@@ -72,97 +91,175 @@ class Caller:
         Raises:
             TransientBackendError: The last attempt failed like those before it.
             BackendError: It cannot pass, or the server asks for more patience than we have.
+            SettingsError: It needs more tokens than the user allows in a minute.
+            BudgetError: A cap leaves no room for it.
         """
-        attempt = n_timeouts = 0
+        try:
+            return await self._persist(request, key, module, lane)
+        except BackendError:
+            self._is_stopped = True  # the run ends here: no other worker sends anything more
+            raise
+
+    async def _persist(self, request: Request, key: str, module: str, lane: int) -> Generation:
+        attempt = n_counted = n_timeouts = 0
         while True:
             attempt += 1
             self.n_retries += attempt > 1
-            await self._pause.wait()
-            if self._limit is not None:
-                await self._limit.acquire()
-            if self._is_stopped:
-                raise asyncio.CancelledError
+            n_calls_before = self.n_calls
             try:
                 return await self._attempt(request, key, module, lane, attempt)
             except TimeoutError as error:
-                n_timeouts += 1
-                failure = TransientBackendError(
-                    self._target.backend, f"no reply within {self._options.timeout_s:g} s"
-                )
-                if n_timeouts == _MAX_TIMEOUTS or attempt == self._options.max_attempts:
-                    raise failure from error
+                what = f"no reply within {self._options.timeout_s:g} s"
+                failure = TransientBackendError(self._target.backend, what, kind="timeout")
+                failure.__cause__ = error
             except TransientBackendError as error:
                 failure = error
-                if attempt == self._options.max_attempts:
-                    raise
-            if self._is_stopped:
-                raise asyncio.CancelledError
+            n_timeouts += failure.kind == "timeout"
+            n_counted += not (_asked(failure) and self.n_calls > n_calls_before)
+            most = self._options.max_attempts
+            is_last = n_counted >= most or attempt >= _PATIENCE * most
+            if is_last or n_timeouts == _MAX_TIMEOUTS:
+                raise failure
+            self._check_stopped()
             await self._back_off(failure, attempt)
+
+    def _check_stopped(self) -> None:
+        if self._is_stopped:
+            raise asyncio.CancelledError
+
+    # One attempt
+
+    async def _admit(self, request: Request, key: str) -> tuple[Hold | None, Ticket | None]:
+        """Returns when the attempt may start, at once; what it may take is reserved."""
+        need = None if self._limits is None else Need.of(request)
+        while True:
+            await self._pause.wait()
+            async with self._near:
+                hold = ticket = None
+                try:
+                    if self._limits is not None and need is not None:
+                        hold = await self._limits.take(need)
+                    if self._spending is not None and not self._pause.left_s:
+                        ticket = await self._spending.reserve(request, key)
+                    if self._rate is not None and not self._pause.left_s:
+                        await self._rate.acquire()
+                    self._check_stopped()
+                except BaseException:
+                    self._give_back(hold, ticket)
+                    raise
+                if not self._pause.left_s:
+                    return hold, ticket
+                self._give_back(hold, ticket)  # a pause was announced meanwhile
+
+    def _give_back(self, hold: Hold | None, ticket: Ticket | None) -> None:
+        if hold is not None:
+            hold.cancel()
+        if ticket is not None and self._spending is not None:
+            self._spending.settle(ticket, None, "unsent")
 
     async def _attempt(
         self, request: Request, key: str, module: str, lane: int, attempt: int
     ) -> Generation:
+        hold, ticket = await self._admit(request, key)
+        if hold is not None:
+            hold.start()
         loop = asyncio.get_running_loop()
         start = loop.time()
         generation = None
-        outcome = "failed"
+        outcome = end = "failed"
         task = cast("asyncio.Task[object]", asyncio.current_task())
         self._in_flight.add(task)
         try:
             async with asyncio.timeout(self._options.timeout_s):
                 generation = await self._backend.complete(request, lane)
-            outcome = generation.finish_reason
+            outcome = end = generation.finish_reason
         except TimeoutError:
-            outcome = "timeout"
+            outcome = end = "timeout"
             raise
-        except TransientBackendError:
-            outcome = "transient"
+        except TransientBackendError as error:
+            outcome, end = "transient", error.kind
+            raise
+        except RejectedError:
+            outcome, end = "permanent", "rejected"
             raise
         except BackendError:
-            outcome = "permanent"
+            outcome = end = "permanent"
             raise
         except asyncio.CancelledError:
-            outcome = "cancelled"
+            outcome = end = "cancelled"
             raise
         finally:
             self._in_flight.discard(task)
             seconds = loop.time() - start
             self.busy_s += seconds
             self.n_calls += generation is not None
-            if self._ledger is not None:
-                usage = _NO_USAGE if generation is None else generation.usage
-                status = "failed" if generation is None else "ok"
-                target = self._target
-                self._ledger.append(
-                    Call(
-                        module=module,
-                        backend=target.backend,
-                        model=target.model,
-                        key=key,
-                        sample=request.sample,
-                        finish_reason=outcome,
-                        attempt=attempt,
-                        usage=usage,
-                        seconds=seconds,
-                        status=status,
-                    )
-                )
+            self._settle(hold, ticket, generation, end)
+            self._book(request, key, module, attempt, generation, outcome, seconds)
         return generation
+
+    def _settle(
+        self, hold: Hold | None, ticket: Ticket | None, generation: Generation | None, end: str
+    ) -> None:
+        """Puts what the attempt took in the place of what it might have taken."""
+        usage = None if generation is None else generation.usage
+        if self._limits is not None:
+            observed: ObservedLimits | None = getattr(self._backend, "observed_limits", None)
+            self._limits.learn(observed)
+        if hold is not None and usage is not None:
+            hold.settle(usage)
+        elif hold is not None and end in UNCHARGED:
+            hold.reject()
+        if ticket is not None and self._spending is not None:
+            self._spending.settle(ticket, usage, end)
+
+    def _book(
+        self,
+        request: Request,
+        key: str,
+        module: str,
+        attempt: int,
+        generation: Generation | None,
+        outcome: str,
+        seconds: float,
+    ) -> None:
+        if self._ledger is not None:
+            self._ledger.append(
+                Call(
+                    module=module,
+                    backend=self._target.backend,
+                    model=self._target.model,
+                    key=key,
+                    sample=request.sample,
+                    finish_reason=outcome,
+                    attempt=attempt,
+                    usage=_NO_USAGE if generation is None else generation.usage,
+                    seconds=seconds,
+                    status="failed" if generation is None else "ok",
+                )
+            )
+
+    # Between two attempts
 
     async def _back_off(self, failure: TransientBackendError, attempt: int) -> None:
         """Waits before the next attempt: all workers if the server named a time, else this one."""
-        asked = failure.retry_after_s
-        if asked is not None and asked > 0:
-            ceiling = self._options.retry_after_ceiling_s
-            if asked > ceiling:
-                raise BackendError(
-                    failure.where,
-                    f"asks to wait {asked:.0f} s",
-                    allowed=f"at most {ceiling:.0f} s (runtime.retry_after_ceiling_s)",
-                    mend="Run the same command again later: what is done is kept",
-                ) from failure
-            self._pause.extend(asked)
-            self._progress.note(f"{failure.where} asks to wait {asked:.0f} s")
+        if (asked := _asked(failure)) is None:
+            longest = self._options.backoff_base_s * 2.0 ** (attempt - 1)
+            await asyncio.sleep(self._draw() * min(longest, self._options.backoff_ceiling_s))
             return
-        longest = self._options.backoff_base_s * 2.0 ** (attempt - 1)
-        await asyncio.sleep(self._draw() * min(longest, self._options.backoff_ceiling_s))
+        ceiling = self._options.retry_after_ceiling_s
+        if asked > ceiling:
+            raise BackendError(
+                failure.where,
+                f"asks to wait {asked:.0f} s",
+                allowed=f"at most {ceiling:.0f} s (runtime.retry_after_ceiling_s)",
+                mend="Run the same command again later: what is done is kept",
+            ) from failure
+        if asked >= self._pause.left_s + _SHOWN_S:
+            self._progress.note(f"{failure.where} asks to wait {asked:.0f} s")
+        self._pause.extend(asked)
+
+
+def _asked(failure: TransientBackendError) -> float | None:
+    """Seconds that the server asked to wait; None where it named no time, or none with sense."""
+    asked = failure.retry_after_s
+    return asked if asked is not None and asked > 0 else None
