@@ -57,7 +57,7 @@ def rebuilt(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Proj
 
 ARTIFACTS = {"docs/artifacts.md": "template", "docs/artifacts-reconstruction.md": "rebuilt"}
 OF_SURVEYS = {"docs/reconstruction.md", "docs/artifacts-reconstruction.md"}
-INPUTS = {"prompts", "surveys"}  # folders of data/ that no run writes
+INPUTS = {"prices", "prompts", "surveys"}  # folders of data/ that no run writes
 
 
 def options_of(name: str) -> set[str]:
