@@ -412,9 +412,11 @@ def anthropic_body(reply: Reply, asked: Json, index: int = 0) -> Json:
 def failure_body(failure: Failure, is_anthropic: bool) -> Json:
     """The error object of a provider."""
     if is_anthropic:
-        error = {"type": failure.kind or failure.code or "api_error", "message": failure.message}
+        kind = failure.kind or failure.code or _ANTHROPIC_KINDS.get(failure.status, "api_error")
+        error = {"type": kind, "message": failure.message}
         return {"type": "error", "error": error, "request_id": "req_1"}
-    kind = failure.kind or ("server_error" if failure.status >= 500 else "invalid_request_error")
+    kinds = {429: "requests", **dict.fromkeys(range(500, 600), "server_error")}
+    kind = failure.kind or kinds.get(failure.status, "invalid_request_error")
     return {
         "error": {
             "message": failure.message,
@@ -423,6 +425,17 @@ def failure_body(failure: Failure, is_anthropic: bool) -> Json:
             "code": failure.code,
         }
     }
+
+
+_ANTHROPIC_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
 
 
 def _top(top: TopLogprobs) -> list[Json]:

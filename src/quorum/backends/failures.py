@@ -33,7 +33,6 @@ PERMANENT: Mapping[str, str] = {
     "unsupported_parameter": "{wire}",
     "unsupported_value": "{wire}",
     "unknown_parameter": "{wire}",
-    "invalid_request_error": "",
 }
 # A prompt that the provider declines to answer: an answer of its own kind, see ``is_refusal``.
 REFUSALS = frozenset(
@@ -117,8 +116,9 @@ def read_error(
         code = str(inner or (raw if isinstance(raw, str) else "") or "")
         kind = str(error.get("type") or "")
         message = str(error.get("message") or "")
-        if status < 400:  # sent as 200: the number stands in the body
-            status = raw if isinstance(raw, int) and 400 <= raw < 600 else 500
+        if status < 300:  # sent as 200: the number stands in the body
+            unnamed = 400 if kind == "invalid_request_error" else 500
+            status = raw if isinstance(raw, int) and 400 <= raw < 600 else unnamed
     return ErrorAnswer(status, code, kind, message.strip(), retry_after_s(headers, now))
 
 
@@ -133,7 +133,7 @@ def failure_of(error: ErrorAnswer, where: str, mends: Mapping[str, str]) -> Back
         mends: Texts for ``key`` and ``wire`` in the mends above.
     """
     for code in (error.code, error.kind):
-        if code in PERMANENT and not (code == "invalid_request_error" and error.status >= 500):
+        if code in PERMANENT:
             break
         if code in _TRANSIENT:
             return _transient(error, where, _TRANSIENT[code])
