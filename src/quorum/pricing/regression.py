@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 
 _RUN_SD = np.geomspace(0.01, 0.5, 8)  # s: spread between runs of one model
 _MODEL_SD = np.geomspace(0.03, 0.5, 4)  # t: spread between models
+_TYPICAL_SD = 0.15  # without a run both are taken to be about this; with runs any is as likely
 _PRIOR_RUNS = 20.0  # runs that the nominal width counts as, against the residuals' own
 
 
@@ -96,9 +97,9 @@ def predict(runs: Runs, x: Floats, model: int, prior_sd: Floats) -> Predicted:
     prior = prior_sd**2
     own = float((x**2 * prior).sum()) + model_var + run_var
     if n == 0:
-        k = len(run_var)
-        flat, none = np.full(k, 1 / k), np.zeros(0)
-        return Predicted(flat, np.zeros(k), own, np.zeros(len(x)), none, none)
+        none = np.zeros(0)
+        before = -(run_sd + model_sd) / _TYPICAL_SD
+        return Predicted(_normalised(before), np.zeros(len(own)), own, np.zeros(len(x)), none, none)
     shared = (runs.x * prior) @ runs.x.T
     same = (runs.models[:, None] == runs.models[None, :]).astype(np.float64)
     noise = run_var[:, None] + runs.sampling_var[None, :]
