@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 _CONNECT_S = 10.0  # time to connect; the call as a whole is timed by the caller
 _MAX_CONNECTIONS = 1000
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+_TALKATIVE = ("openai", "anthropic", "httpx2", "httpcore2")
 _UNSENT = ("ConnectTimeout", "PoolTimeout")
 
 
@@ -175,7 +176,11 @@ class Connection:
     ) -> BackendError | ErrorAnswer:
         found = read_error(status, body, headers)
         error = ErrorAnswer(
-            found.status, found.code, found.kind, self._clean(found.message), found.retry_after_s
+            found.status,
+            self._clean(found.code),
+            self._clean(found.kind),
+            self._clean(found.message),
+            found.retry_after_s,
         )
         if error.is_refusal:
             return error
@@ -201,6 +206,8 @@ class Connection:
         self._key = read_key(self.key_variable)
         import httpx2  # what both SDKs stand on
 
+        for name in _TALKATIVE:  # at DEBUG they write down headers, where a server may echo a key
+            logging.getLogger(name).setLevel(logging.WARNING)
         http_client = sdk.DefaultAsyncHttpxClient(
             follow_redirects=False,  # a key goes to the address in the settings and nowhere else
             timeout=httpx2.Timeout(None, connect=_CONNECT_S),

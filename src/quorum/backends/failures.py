@@ -86,7 +86,8 @@ class ErrorAnswer:
     Args:
         status: HTTP status; that of the body where a proxy sends an error as 200.
         code: What names the cause, most telling first; empty where the server names none.
-        message: The server's words, already without keys.
+        kind: The broad category that the server names; empty where it names none.
+        message: The server's words.
         retry_after_s: How long it asks to wait.
     """
 
@@ -132,6 +133,9 @@ def failure_of(error: ErrorAnswer, where: str, mends: Mapping[str, str]) -> Back
         where: The backend.
         mends: Texts for ``key`` and ``wire`` in the mends above.
     """
+    if 300 <= error.status < 400:
+        mend = "Set backend.base_url to the address that the server redirects to"
+        return BackendError(where, _what(error), mend=mend)
     for code in (error.code, error.kind):
         if code in PERMANENT:
             break
@@ -143,8 +147,6 @@ def failure_of(error: ErrorAnswer, where: str, mends: Mapping[str, str]) -> Back
             return _transient(error, where, kind)
         code = ""
     mend = PERMANENT.get(code) or _MENDS.get(error.status, "")
-    if 300 <= error.status < 400:
-        mend = "Set backend.base_url to the address that the server redirects to"
     return BackendError(where, _what(error), mend=mend.format(**mends))
 
 
