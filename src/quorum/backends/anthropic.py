@@ -63,7 +63,7 @@ class Anthropic:
         extra: Parameters that are sent with every request.
         cache_prompt: Let the server keep prompts for five minutes: writing costs more, reading
             less, and the replies are the same.
-        key_variable: Environment variable that holds the key; null for a server without keys.
+        key_variable: Environment variable that holds the key; ``none`` for a server without keys.
         allow_http: Send key and prompts over plain http to another machine.
         priced: Whether calls cost money. Null: unless the server is on this machine.
         batch: Whether it takes batches. Null: Anthropic's does.

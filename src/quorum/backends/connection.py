@@ -46,7 +46,7 @@ class Connection:
         load: Imports the SDK.
         client_class: Name of its client's class.
         base_url: Address of the server.
-        key_variable: Environment variable that holds the key; None for a server without keys.
+        key_variable: Environment variable that holds the key; ``none`` for a server without keys.
         wire_mend: What to do where the server rejects a parameter.
     """
 

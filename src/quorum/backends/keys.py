@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from quorum.errors import SettingsError
 
 HIDDEN = "[key]"
+NO_KEY = (None, "none")  # of a server without keys; in settings, null leaves the default
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOOKS_LIKE_A_KEY = re.compile(
     r"(?i)\b(?:sk|pk|rk|org|gsk|xai|hf)[-_][A-Za-z0-9_\-*.]{6,}|\bbearer\s+[^\s\"',}]+"
@@ -25,30 +26,31 @@ def check_key_variable(name: str | None) -> None:
     Raises:
         SettingsError: It says so without showing the value.
     """
-    if name is not None and not _NAME.fullmatch(name):
+    if name is not None and not _NAME.fullmatch(name):  # "none" is one
         raise SettingsError(
             "backend.key_variable",
             "is no name of an environment variable (what was given is not shown)",
-            allowed="letters, digits and _, such as OPENAI_API_KEY; null for a server without keys",
+            allowed="letters, digits and _, such as OPENAI_API_KEY; none for a server without keys",
             mend="Put the key into the environment and its variable's name here; a key that has "
             "been written to a file should be revoked",
         )
 
 
 def read_key(name: str | None) -> str | None:
-    """The key that an environment variable holds; None where the settings name none.
+    """The key that an environment variable holds; None where the settings name ``none``.
 
     Raises:
         SettingsError: The variable is not set, or holds what no header can carry.
     """
-    if name is None:
+    if name in NO_KEY:
         return None
+    assert name is not None
     key = os.environ.get(name, "").strip()
     if not key:
         raise SettingsError(
             "backend.key_variable",
             f"the environment variable {name} is not set",
-            mend=f"export {name}=…, or -S backend.key_variable=null for a server without keys",
+            mend=f"export {name}=…, or -S backend.key_variable=none for a server without keys",
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise SettingsError(

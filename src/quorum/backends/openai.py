@@ -63,7 +63,7 @@ class OpenAI:
         structured: Whether it binds replies to a schema.
         omit: Parameters that the server does not take, such as [seed].
         extra: Parameters that are sent with every request, such as {top_p: 0.9}.
-        key_variable: Environment variable that holds the key; null for a server without keys.
+        key_variable: Environment variable that holds the key; ``none`` for a server without keys.
         allow_http: Send key and prompts over plain http to another machine.
         priced: Whether calls cost money. Null: unless the server is on this machine.
         batch: Whether it takes batches. Null: OpenAI's does.

@@ -263,9 +263,10 @@ def test_case_92_a_second_run_in_one_process_completes(provider, backend):
         assert ask(found, ASK)[0].text == "ok"
 
 
-def test_a_server_without_keys_gets_none(provider, backend, monkeypatch):
+@pytest.mark.parametrize("variable", [None, "none"])
+def test_a_server_without_keys_gets_none(provider, backend, monkeypatch, variable):
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    ask(backend(key_variable=None), ASK)
+    ask(backend(key_variable=variable), ASK)
     assert not {"authorization", "x-api-key"} & set(provider.calls[0].headers)
 
 

@@ -491,9 +491,10 @@ def test_many_calls_run_at_once(provider, backend):
     assert len(asyncio.run(drive())) == len(provider.calls) == 50
 
 
-def test_a_server_without_keys_gets_none(provider, backend, monkeypatch):
+@pytest.mark.parametrize("variable", [None, "none"])
+def test_a_server_without_keys_gets_none(provider, backend, monkeypatch, variable):
     monkeypatch.delenv("OPENAI_API_KEY")
-    ask(backend(key_variable=None), ASK)
+    ask(backend(key_variable=variable), ASK)
     assert "authorization" not in provider.calls[0].headers
 
 
