@@ -195,22 +195,19 @@ def bill(rows: Iterable[UsageRow], price_of: Callable[[str, str], Price | None])
     for (_, backend, model, mode), members in groups.items():
         price = price_of(backend, model)
         used = total_usage(members)
-        usage = _sum(usage, used)
         amount = cost(used, price, mode)
-        replies = [row for row in members if row.status == "ok"]
         n_open = sum(map(_may_be_charged, members))
-        n_calls += len(replies)
+        usage = _sum(usage, used)
+        n_calls += sum(row.status == "ok" for row in members)
         n_possible += n_open
         if amount is None:
-            n_unpriced += sum(_has_tokens(row) for row in members)
-            is_possible_known = is_possible_known and not n_open
-            continue
-        known += amount
-        if n_open and not replies and (price is None or price.source != "local"):
+            n_unpriced += sum(map(_has_tokens, members))
+        known += amount or Decimal(0)
+        mean = _mean_reply(members, price, mode)
+        if n_open and mean is None:
             is_possible_known = False
-        elif n_open and replies:
-            mean = cost(total_usage(replies), price, mode)
-            possible += (mean or Decimal(0)) / len(replies) * n_open
+        elif mean is not None:
+            possible += mean * n_open
     return Bill(
         known_usd=None if n_unpriced else known,
         possible_usd=possible if is_possible_known else None,
@@ -220,6 +217,16 @@ def bill(rows: Iterable[UsageRow], price_of: Callable[[str, str], Price | None])
         usage=usage,
         status="unpriced" if n_unpriced else "priced",
     )
+
+
+def _mean_reply(rows: list[UsageRow], price: Price | None, mode: str) -> Decimal | None:
+    """Mean cost of a reply; None where there is no price, or no reply to judge by."""
+    replies = [row for row in rows if row.status == "ok"]
+    if price is None:
+        return None
+    if price.source == "local":
+        return Decimal(0)
+    return cost(total_usage(replies), price, mode) / len(replies) if replies else None
 
 
 def bill_by(
