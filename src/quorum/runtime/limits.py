@@ -86,20 +86,28 @@ class Need:
 
     Args:
         input_tokens: UTF-8 bytes / 4 + 4 a message.
-        output_tokens: The request's ``max_tokens``.
+        output_tokens: The longest reply.
     """
 
     input_tokens: int
     output_tokens: int
 
     @classmethod
-    def of(cls, request: Request) -> Need:
-        """The estimate for a request."""
+    def of(cls, request: Request, ceiling: int | None = None) -> Need:
+        """The estimate for a request.
+
+        Args:
+            request: What is sent.
+            ceiling: The longest reply, where the backend knows it (it may think before it
+                replies); None goes by the request.
+        """
         n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in _texts(request))
         n_input = math.ceil(n_bytes / _BYTES_PER_TOKEN) + _PER_MESSAGE * len(request.messages)
-        asked = request.options.get("max_tokens")
+        if ceiling is not None:
+            return cls(n_input, ceiling)
         if request.continuation is not None:
             return cls(n_input, 0)
+        asked = request.options.get("max_tokens")
         if isinstance(asked, int) and not isinstance(asked, bool):
             return cls(n_input, asked)
         return cls(n_input, _CHOICE_OUTPUT if request.choices else _UNSET_OUTPUT)

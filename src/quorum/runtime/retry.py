@@ -131,7 +131,7 @@ class Caller:
 
     async def _admit(self, request: Request, key: str) -> tuple[Hold | None, Ticket | None]:
         """Returns when the attempt may start, at once; what it may take is reserved."""
-        need = None if self._limits is None else Need.of(request)
+        need = None if self._limits is None else self._need(request)
         while True:
             await self._pause.wait()
             async with self._near:
@@ -150,6 +150,10 @@ class Caller:
                 if not self._pause.left_s:
                     return hold, ticket
                 self._give_back(hold, ticket)  # a pause was announced meanwhile
+
+    def _need(self, request: Request) -> Need:
+        ceiling: Callable[[Request], int] | None = getattr(self._backend, "output_ceiling", None)
+        return Need.of(request, None if ceiling is None else ceiling(request))
 
     def _give_back(self, hold: Hold | None, ticket: Ticket | None) -> None:
         if hold is not None:

@@ -45,6 +45,17 @@ def run_virtual(monkeypatch):
     return run
 
 
+@pytest.fixture(scope="session")
+def virtual_loop():
+    """As ``run_virtual``, for waits of asyncio alone; one for all examples of a property."""
+
+    def run(work: Coroutine[object, object, object]) -> object:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            return runner.run(work)
+
+    return run
+
+
 async def _echo(request: Request, lane: int) -> Generation:
     await asyncio.sleep(0)
     return reply_to(request)
