@@ -153,11 +153,23 @@ class Account:
             ticket = await self._wait_in_line(key, worst)
         if worst.usd:
             try:
-                await self._keep()
+                await self.keep()
             except BaseException:
                 self.settle(ticket, None, "unsent")
                 raise
         return ticket
+
+    def try_reserve(self, request: Request, key: str) -> Ticket | None:
+        """A ticket without any wait, for calls that are sent together; ``keep`` before the send.
+
+        Returns:
+            None where calls in flight (also those reserved before) leave no room for it now.
+
+        Raises:
+            BudgetError: The cap leaves no room, whatever the calls in flight will cost.
+            RefusedError: The store cannot be written.
+        """
+        return None if self._line else self._take(key, self._worst_case(request))
 
     def _take(self, key: str, worst: Amount) -> Ticket | None:
         """A ticket; None where calls in flight must end first."""
@@ -189,7 +201,7 @@ class Account:
             if self._line and not self._line[0].done():
                 self._line[0].set_result(None)
 
-    async def _keep(self) -> None:
+    async def keep(self) -> None:
         """Returns when all reservations so far would outlive a power cut; many share one flush."""
         if self._next_flush is None or self._next_flush.done():
             self._next_flush = asyncio.create_task(self._flush_after(self._flush))

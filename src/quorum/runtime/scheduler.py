@@ -143,8 +143,7 @@ class _Run:
         self._n_damaged_before = len(store.damaged)
         self._on_result = on_result
         self._progress = progress
-        more = {} if spending is None else {"spending": spending}
-        self._caller = Caller(backend, options, ledger, progress, **more)  # type: ignore[arg-type]
+        self._caller = Caller(backend, options, ledger, progress, spending=spending)
         self._sources: list[Iterator[Sequence[Job]]] = []  # the last one is the front
         self._rests: list[_Rest] = [deque() for _ in range(self.n_workers)]
         self._held: deque[_Miss] = deque()

@@ -195,9 +195,10 @@ class GenerationStore:
         A killed process loses nothing anyway. What SQLite has not yet carried over into the main
         file stands in the WAL, on which it holds no locks.
         """
-        if self.path != _MEMORY:
-            with self._guarded():
-                _fsync(Path(f"{self._file}-wal"))
+        wal = Path(f"{self._file}-wal")
+        with self._guarded():
+            if self.path != _MEMORY and wal.exists():  # without one SQLite flushes by itself
+                _fsync(wal)
 
     # Replies
 

@@ -337,6 +337,26 @@ def test_what_a_process_that_is_gone_had_in_flight_is_possible_cost_at_once(tmp_
         book_and_rows_agree(store)
 
 
+def test_calls_that_are_sent_together_take_what_fits_and_do_not_wait(store):
+    spending = account(store, max_tokens=100)
+    tickets = [spending.try_reserve(asking(30), KEY) for _ in range(5)]
+    assert [ticket is None for ticket in tickets] == [False, False, False, True, True]
+    for ticket in tickets[:3]:
+        spending.settle(ticket, usage_of(30), "stop")
+    with pytest.raises(BudgetError):
+        spending.try_reserve(asking(30), KEY)
+
+    async def behind_the_line() -> None:
+        first = spending.try_reserve(asking(5), KEY)
+        waiting = asyncio.create_task(spending.reserve(asking(8), KEY))
+        await asyncio.sleep(0)
+        assert spending.try_reserve(asking(1), KEY) is None
+        spending.settle(first, usage_of(1), "stop")
+        await waiting
+
+    asyncio.run(behind_the_line())
+
+
 # Durability
 
 
@@ -347,7 +367,7 @@ def test_money_is_on_the_disk_before_the_call_and_many_share_one_flush(tmp_path,
         with sqlite3.connect(tmp_path / "store.sqlite") as db:
             flushed.append(db.execute("SELECT count(*) FROM reservation").fetchone()[0])
         db.close()
-        assert path == tmp_path / "store.sqlite-wal"
+        assert path == tmp_path / "store.sqlite-wal"  # never the main file: its locks would go
 
     monkeypatch.setattr(store_module, "_fsync", flush)
     with GenerationStore(tmp_path / "store.sqlite") as store:
