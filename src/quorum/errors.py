@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-TransientKind = Literal["rate_limit", "overloaded", "server", "timeout", "connection"]
+TransientKind = Literal["rate_limit", "overloaded", "server", "timeout", "connection", "unsent"]
 
 
 class Bare(str):
@@ -89,7 +89,10 @@ class BackendError(QuorumError):
 
 
 class RejectedError(BackendError):
-    """A server turned a request away by an error code of its own, for good; it charges nothing."""
+    """A request was turned away for good, by a server's own error code or before it was sent.
+
+    It costs nothing.
+    """
 
 
 class TransientBackendError(BackendError):
@@ -99,9 +102,9 @@ class TransientBackendError(BackendError):
         where: The backend.
         what: What happened.
         retry_after_s: How long the server asked to wait, in seconds; None where it did not say.
-        kind: What failed: rate_limit, overloaded, server, timeout or connection. After a time-out,
-            a dropped connection or an answer that could not be read, the server may have worked
-            and charged.
+        kind: What failed: rate_limit, overloaded, server, timeout, connection or unsent (no
+            connection was made). After a time-out, a dropped connection or an answer that could
+            not be read, the server may have worked and charged.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from quorum.backends.wire import (
     without_limits,
 )
 from quorum.digests import canonical_json
-from quorum.errors import BackendError, TransientBackendError
+from quorum.errors import RejectedError, TransientBackendError
 from quorum.records import Generation, Message, Request, Target
 
 OFFICIAL_URL = "https://api.anthropic.com"
@@ -195,11 +195,11 @@ class Anthropic:
         """The JSON that is sent for a request.
 
         Raises:
-            BackendError: The request asks for what the backend cannot do.
+            RejectedError: The request asks for what the backend cannot do.
         """
         if request.continuation is not None or request.choices:
             mend = "Use elicitation=choice" if request.choices else ""
-            raise BackendError(WHERE, "gives no log-probabilities", mend=mend)
+            raise RejectedError(WHERE, "gives no log-probabilities", mend=mend)
         system, turns = _split(request.messages)
         body: Json = {
             "model": self.model,
@@ -286,12 +286,12 @@ def _split(messages: tuple[Message, ...]) -> tuple[str, list[Message]]:
     """The system's text, from the messages that come first, and the turns after it.
 
     Raises:
-        BackendError: The system speaks in the middle, or nobody else does.
+        RejectedError: The system speaks in the middle, or nobody else does.
     """
     n_system = next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
     turns = list(messages[n_system:])
     if any(message.role == "system" for message in turns):
-        raise BackendError(WHERE, "takes messages of the system at the beginning and nowhere else")
+        raise RejectedError(WHERE, "takes messages of the system at the beginning and nowhere else")
     if not turns:
-        raise BackendError(WHERE, "takes no conversation without a message of the user")
+        raise RejectedError(WHERE, "takes no conversation without a message of the user")
     return "\n\n".join(m.content for m in messages[:n_system] if m.content), turns

@@ -16,7 +16,7 @@ from typing import Any, cast
 from quorum.backends.failures import ErrorAnswer, failure_of, read_error
 from quorum.backends.keys import read_key, scrubbed
 from quorum.backends.wire import estimated_usage
-from quorum.errors import BackendError, MissingExtraError, TransientBackendError
+from quorum.errors import BackendError, MissingExtraError, TransientBackendError, TransientKind
 from quorum.records import Request, Usage
 
 Json = dict[str, Any]
@@ -25,7 +25,7 @@ _CONNECT_S = 10.0  # time to connect; the call as a whole is timed by the caller
 _MAX_CONNECTIONS = 1000
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 _TALKATIVE = ("openai", "anthropic", "httpx2", "httpcore2")
-_UNSENT = ("ConnectTimeout", "PoolTimeout")
+_UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,9 @@ class Connection:
             cause = type(error.__cause__).__name__
             if isinstance(error, sdk.APITimeoutError) and cause not in _UNSENT:
                 return TransientBackendError(self.where, "no reply in time", kind="timeout")
-            what = self._clean(str(error.__cause__ or "") or cause)
-            return TransientBackendError(
-                self.where, f"the connection failed ({what})", kind="connection"
-            )
+            what = f"the connection failed ({self._clean(str(error.__cause__ or '') or cause)})"
+            kind: TransientKind = "unsent" if cause in _UNSENT else "connection"
+            return TransientBackendError(self.where, what, kind=kind)
         return BackendError(self.where, self._clean(f"{type(error).__name__}: {error}"))
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from quorum.errors import BackendError, TransientBackendError, TransientKind
+from quorum.errors import BackendError, RejectedError, TransientBackendError, TransientKind
 
 KEPT = "then run the same command again: what is done is kept"
 # Codes (OpenAI's error.code, Anthropic's error.type) that no repetition can mend, whatever the
@@ -124,7 +124,7 @@ def read_error(
 
 
 def failure_of(error: ErrorAnswer, where: str, mends: Mapping[str, str]) -> BackendError:
-    """The error to raise: transient where a repetition may help.
+    """The error to raise: transient where a repetition may help, else rejected.
 
     A code that is known decides; else the status: 408, 409, 425, 429 and from 500 on may pass.
 
@@ -135,7 +135,7 @@ def failure_of(error: ErrorAnswer, where: str, mends: Mapping[str, str]) -> Back
     """
     if 300 <= error.status < 400:
         mend = "Set backend.base_url to the address that the server redirects to"
-        return BackendError(where, _what(error), mend=mend)
+        return RejectedError(where, _what(error), mend=mend)
     for code in (error.code, error.kind):
         if code in PERMANENT:
             break
@@ -147,7 +147,7 @@ def failure_of(error: ErrorAnswer, where: str, mends: Mapping[str, str]) -> Back
             return _transient(error, where, kind)
         code = ""
     mend = PERMANENT.get(code) or _MENDS.get(error.status, "")
-    return BackendError(where, _what(error), mend=mend.format(**mends))
+    return RejectedError(where, _what(error), mend=mend.format(**mends))
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

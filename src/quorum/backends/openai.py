@@ -32,7 +32,7 @@ from quorum.backends.wire import (
     seed_of,
 )
 from quorum.digests import canonical_json
-from quorum.errors import BackendError
+from quorum.errors import BackendError, RejectedError
 from quorum.records import Generation, Request, Target, Usage
 
 OFFICIAL_URL = "https://api.openai.com/v1"
@@ -188,13 +188,13 @@ class OpenAI:
         """The JSON that is sent for a request.
 
         Raises:
-            BackendError: The request asks for what the backend cannot do.
+            RejectedError: The request asks for what the backend cannot do.
         """
         if request.continuation is not None:
-            raise BackendError(WHERE, "gives no log-likelihood of a given reply")
+            raise RejectedError(WHERE, "gives no log-likelihood of a given reply")
         if request.choices and not self.capabilities.choice_probs:
             mend = "Use elicitation=choice, or a model with log-probabilities"
-            raise BackendError(WHERE, "gives no probabilities of answers", mend=mend)
+            raise RejectedError(WHERE, "gives no probabilities of answers", mend=mend)
         body = self._responses(request) if self.api == "responses" else self._chat(request)
         body.update(self.extra)
         return {key: value for key, value in body.items() if key not in self.omit}

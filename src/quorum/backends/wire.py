@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from quorum.backends.base import ObservedLimits
 from quorum.digests import digest
-from quorum.errors import BackendError, SettingsError
+from quorum.errors import RejectedError, SettingsError
 from quorum.records import Request, Usage
 
 Json = dict[str, Any]
@@ -169,7 +169,7 @@ def schema_of(request: Request, where: str) -> Json | None:
     """The JSON Schema of option ``schema``; None where the reply is free.
 
     Raises:
-        BackendError: It is no JSON object.
+        RejectedError: It is no JSON object.
     """
     text = request.options.get("schema")
     if not text:
@@ -177,9 +177,9 @@ def schema_of(request: Request, where: str) -> Json | None:
     try:
         schema = json.loads(str(text))
     except ValueError as error:
-        raise BackendError(where, f"the reply's schema is no JSON ({error})", got=text) from error
+        raise RejectedError(where, f"the reply's schema is no JSON ({error})", got=text) from error
     if not isinstance(schema, dict):
-        raise BackendError(where, "the reply's schema is no object", got=text)
+        raise RejectedError(where, "the reply's schema is no object", got=text)
     return schema
 
 

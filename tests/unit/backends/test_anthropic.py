@@ -12,7 +12,13 @@ from provider_stub import Failure, Raw, Reply
 from quorum.backends.anthropic import Anthropic
 from quorum.backends.base import ObservedLimits
 from quorum.digests import canonical_json
-from quorum.errors import BackendError, MissingExtraError, SettingsError, TransientBackendError
+from quorum.errors import (
+    BackendError,
+    MissingExtraError,
+    RejectedError,
+    SettingsError,
+    TransientBackendError,
+)
 from quorum.reconstruction.learner import SCHEMA
 from quorum.records import Message, Request, Usage
 
@@ -149,7 +155,7 @@ def test_what_it_cannot_do_is_refused_before_anything_is_sent(provider, backend)
         Request((user, Message("system", "b"))),
         Request((Message("system", "b"),)),
     ):
-        assert type(failed(found, request)) is BackendError
+        assert isinstance(failed(found, request), RejectedError)
     assert provider.calls == []
     can = Anthropic().capabilities
     assert not any((can.choice_probs, can.continuation, can.empty_message, can.deterministic))

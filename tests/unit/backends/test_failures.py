@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from quorum.backends.failures import ErrorAnswer, failure_of, read_error, retry_after_s
-from quorum.errors import BackendError, TransientBackendError
+from quorum.errors import RejectedError, TransientBackendError
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 MENDS = {"key": "Check the key", "wire": "Leave it out"}
@@ -97,7 +97,7 @@ def test_what_may_pass(status, code, kind, expected):
 )
 def test_what_no_repetition_mends(status, code, kind, mend):
     found = failure(status, code, kind)
-    assert type(found) is BackendError
+    assert isinstance(found, RejectedError)
     assert mend in found.mend
 
 

@@ -18,6 +18,7 @@ from quorum.digests import canonical_json
 from quorum.errors import (
     BackendError,
     MissingExtraError,
+    RejectedError,
     SettingsError,
     TransientBackendError,
 )
@@ -192,6 +193,7 @@ def test_the_ceiling_is_what_is_sent():
 
 
 def test_what_it_cannot_do_is_refused_before_anything_is_sent(provider, backend):
+    assert isinstance(failed(backend(), Request(MESSAGES, continuation="Daily")), RejectedError)
     assert "log-likelihood" in str(failed(backend(), Request(MESSAGES, continuation="Daily")))
     assert "elicitation=choice" in failed(backend(model="o3"), LETTERS).mend
     assert provider.calls == []
@@ -285,7 +287,9 @@ def test_a_list_without_letters_is_scored_without_probabilities(provider, backen
 
 def test_a_server_without_log_probabilities_is_told_and_not_asked_again(provider, backend):
     provider.script(Reply("A", top=None))
-    assert "logprobs=false" in failed(backend(), LETTERS).mend
+    error = failed(backend(), LETTERS)
+    assert "logprobs=false" in error.mend
+    assert not isinstance(error, RejectedError)  # the answer is charged all the same
     assert len(provider.calls) == 1
 
 
@@ -404,7 +408,7 @@ def test_case_122_a_reply_that_is_lost_may_have_been_charged(provider, backend):
 def test_nobody_there_is_a_failed_connection(provider, backend):
     found = backend()
     provider.close()
-    assert failed(found).kind == "connection"
+    assert failed(found).kind == "unsent"  # no connection: nothing can have been charged
 
 
 def test_cancelling_a_call_leaves_the_client_usable(provider, backend):
@@ -447,6 +451,9 @@ def test_odd_answers_are_one_line(provider, backend, step, is_transient, says):
     provider.script(step)
     error = failed(backend())
     assert isinstance(error, TransientBackendError) is is_transient
+    assert isinstance(error, RejectedError) is (
+        (isinstance(step, Failure) and not is_transient) or says == "402"
+    )
     assert says in str(error)
     assert "\n" not in str(error)
     assert len(provider.calls) == 1
