@@ -117,14 +117,14 @@ class ProviderStub:
         url: Its address without a path, as Anthropic's ``base_url``.
         openai_url: The same with /v1, as OpenAI's ``base_url``.
         seen: All requests that arrived, in order.
-        answer: What a request gets that no script is left for.
+        answer: What a request gets that no script is left for; ``usual`` where nothing is set.
         headers: Sent with every answer, such as x-ratelimit-limit-requests.
         keys: Keys that are let in; empty lets everybody in.
     """
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
-        self.answer: Answer = lambda seen: Reply()
+        self.answer: Answer = usual
         self.headers: dict[str, str] = {}
         self.keys: set[str] = set()
         self._steps: list[Step] = []
@@ -219,6 +219,32 @@ class ProviderStub:
     def closed(self, connection: socket.socket) -> None:
         with self._lock:
             self._sockets.discard(connection)
+
+
+def usual(seen: Seen) -> Reply:
+    """A reply that fits what is asked for: letters with log-probabilities, JSON by its schema."""
+    body = seen.body
+    if body.get("logprobs") or body.get("top_logprobs"):
+        return Reply("A", top=[("A", -0.3), ("B", -1.5), ("C", -4.0), ("D", -5.0)])
+    chat = body.get("response_format", {}).get("json_schema", {})
+    forms = (chat, body.get("text", {}).get("format", {}), body.get("output_config", {}))
+    for form in forms:
+        schema = form.get("schema") or form.get("format", {}).get("schema")
+        if schema:
+            return Reply(json.dumps(_instance(schema)))
+    return Reply()
+
+
+def _instance(schema: Json) -> object:
+    """The smallest value that a schema allows, as far as ours go."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: _instance(part) for name, part in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [_instance(schema["items"])] * max(1, schema.get("minItems", 1))
+    return {"string": "xy", "integer": 1, "number": 1.0, "boolean": True}.get(str(kind))
 
 
 _MODEL_PATHS = ("/chat/completions", "/responses", "/messages")

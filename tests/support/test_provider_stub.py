@@ -55,3 +55,17 @@ def test_a_route_adds_an_endpoint_that_is_no_call_to_a_model(provider):
     assert post(provider.openai_url + "/batches", {"x": "b1"}) == {"id": "b1"}
     assert provider.calls == []
     assert len(provider.seen) == 1
+
+
+def test_the_usual_reply_fits_what_is_asked_for(provider):
+    schema = {"type": "object", "properties": {"often": {"enum": ["daily", "never"]}}}
+    form = {"type": "json_schema", "json_schema": {"schema": schema}}
+    url = provider.openai_url
+    chat = post(f"{url}/chat/completions", {"response_format": form})
+    assert json.loads(chat["choices"][0]["message"]["content"]) == {"often": "daily"}
+    found = post(f"{url}/responses", {"text": {"format": {"schema": schema}}})
+    assert json.loads(found["output"][0]["content"][0]["text"]) == {"often": "daily"}
+    found = post(f"{provider.url}/v1/messages", {"output_config": {"format": {"schema": schema}}})
+    assert json.loads(found["content"][0]["text"]) == {"often": "daily"}
+    chat = post(f"{url}/chat/completions", {"logprobs": True})
+    assert chat["choices"][0]["logprobs"]["content"][0]["token"] == "A"
