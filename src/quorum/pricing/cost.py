@@ -37,12 +37,12 @@ class Bill:
     """What the rows of a ledger cost.
 
     Attributes:
-        known_usd: Cost of what was reported; None where a row with tokens has no price.
+        known_usd: Cost of what was reported; None where a row's model has no price.
         possible_usd: Attempts without a reply that a provider may have charged all the same, each
             at the mean cost of a reply of the same module, model and mode; None where unknown.
         n_calls: Replies.
         n_possible: Those attempts.
-        n_unpriced: Rows with tokens whose model has no price.
+        n_unpriced: Rows whose model has no price.
         usage: Tokens of all rows.
         status: ``priced`` or ``unpriced``.
     """
@@ -201,7 +201,7 @@ def bill(rows: Iterable[UsageRow], price_of: Callable[[str, str], Price | None])
         n_calls += sum(row.status == "ok" for row in members)
         n_possible += n_open
         if amount is None:
-            n_unpriced += sum(map(_has_tokens, members))
+            n_unpriced += len(members)
         known += amount or Decimal(0)
         mean = _mean_reply(members, price, mode)
         if n_open and mean is None:

@@ -125,6 +125,11 @@ def test_a_possible_cost_without_a_reply_to_judge_by_is_null():
     assert (found.known_usd, found.possible_usd) == (Decimal(0), None)
 
 
+def test_a_model_without_a_price_is_unpriced_also_where_every_call_failed():
+    found = bill([failed("a", "permanent", model="my-finetune-1")], PRICES.find)
+    assert (found.known_usd, found.possible_usd, found.status) == (None, 0, "unpriced")
+
+
 def test_a_local_model_costs_0_also_where_calls_failed():
     rows = [failed("a", "timeout"), row("b")]
     found = bill(rows, Price.local)
