@@ -350,12 +350,25 @@ def test_elicitations_and_fits_of_every_name_go_through(project):
             assert names == ["population", "sex=f", "sex=m"]
 
 
+def test_people_of_whom_nothing_is_known_answer_too(project):
+    rows = [
+        {"id": i, **{q: str(1 + i % len(o)) for q, (_, _, _, o) in small.QUESTIONS.items()}}
+        for i in range(20)
+    ]
+    small.write_survey(project.root)
+    (project.root / "data/surveys/people.csv").write_text(small.csv_of(rows), encoding="utf-8")
+    backend = {"use": "panel", "path": "data/surveys/people.csv", "attributes": []}
+    project.write_params(study="reconstruction", backend={**backend, "call_log": None})
+    project.run()
+    assert diagnostics(project)["cells"] == []
+
+
 def test_people_answer_without_a_model_and_none_of_them_can_be_told(project):
     rng = random.Random(3)
     rows = [
         {
             "who": f"person {i}",
-            "town": "Rareville" if i < 4 else "Commonton",
+            "town": "Rareville" if i < 4 else "Commonton" if i < 59 else "",  # who says nothing
             **{
                 q: "R" if rng.random() < 0.05 else str(rng.randrange(len(o)) + 1)
                 for q, (_, _, _, o) in small.QUESTIONS.items()
@@ -383,7 +396,7 @@ def test_people_answer_without_a_model_and_none_of_them_can_be_told(project):
     assert not re.search(rb"\br00\d\d\b", shown)
     found = diagnostics(project)
     assert found["personas"] is None
-    assert [cell["n"] for cell in found["cells"]] == [56]
+    assert [cell["n"] for cell in found["cells"]] == [55]
     assert {row["text"] for row in table(project, "data/score/result/weights.csv")} == {""}
     reasons = {row["reason"] for row in found["cleaning"]["counts"]}
     assert reasons == {"refused"}

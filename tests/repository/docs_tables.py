@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import subprocess
 import typing
@@ -85,6 +86,8 @@ def table(name: str, *args: str) -> list[str]:
         "reruns": reruns_table,
         "values": values_table,
         "run": run_table,
+        "rebuilt": rebuilt_table,
+        "control": control_table,
     }
     return makers[name](*args)
 
@@ -214,6 +217,59 @@ def run_table() -> list[str]:
     names = ("n_snapshots", "n_coalitions", "n_requests", "mean_payoff_span", "mean_standard_error")
     rows = [[f"`{name}`", f"{scalars[name]:.3g}"] for name in names]
     return rows_of(["metric", "value"], rows)
+
+
+def rebuilt_table(*names: str) -> list[str]:
+    """Targets of recorded runs (docs/runs), the fit beside its baselines."""
+    from docs_record import RUNS, settings_of
+
+    rows = []
+    for name in names:
+        record = json.loads((RUNS / f"{name}.json").read_text(encoding="utf-8"))
+        assert record["settings"] == settings_of(record["params"]), (
+            f"docs/runs/{name}.json: its settings have changed; run it again and record it"
+        )
+        for target in record["targets"]:
+            said = target["target"].partition("=")[2] or target["target"]
+            label = said if len(names) == 1 else f"{record['n_personas']} personas"
+            paired = target["paired"]["pool_mean"]
+            rows.append(
+                [
+                    label,
+                    *(f"{target[key]:.4f}" for key in ("test_mse", "pool_mean", "uniform")),
+                    " to ".join(f"{paired[end]:+.4f}".replace("-", "−") for end in ("low", "high")),
+                    f"{100 * target['coverage']:.0f} %",
+                ]
+            )
+    head = ["", "fit", "pool mean", "uniform", "fit − pool mean", "in 90 % interval"]
+    return rows_of(head, rows)
+
+
+def control_table(name: str) -> list[str]:
+    """What the position-bias audit of a recorded run says."""
+    from docs_record import RUNS
+
+    record = json.loads((RUNS / f"{name}.json").read_text(encoding="utf-8"))
+    audit = record["position_bias"]
+    firsts = [row for row in audit["positions"] if row["position"] == 1]
+    (four,) = (row for row in firsts if row["n_options"] == 4)
+    rows = [
+        ["variance of answers that an option's place on the list explains", "position"],
+        ["variance that the option itself explains", "content"],
+    ]
+    cells = [[text, f"{100 * audit['variance'][key]:.0f} %"] for text, key in rows]
+    cells += [
+        ["first of four options, mean probability", f"{100 * four['mean']:.0f} %"],
+        [
+            "distance between an answer and the one to the reversed list, 0 to 1",
+            f"{audit['reversal']['mean']:.2f}",
+        ],
+        [
+            "probability that the model gave to the letters at all",
+            f"{100 * record['mean_mass']:.0f} %",
+        ],
+    ]
+    return rows_of(["audit", ""], cells)
 
 
 def _committed(name: str) -> str:

@@ -10,14 +10,14 @@ from typing import Any, cast
 from quorum.config.compose import Settings, input_path
 from quorum.config.families import part_class
 from quorum.config.reconstruction_stages import READING, has_respondents
-from quorum.errors import SettingsError
+from quorum.errors import InputError, SettingsError
 from quorum.reconstruction.bank import read_bank
 from quorum.reconstruction.joins import read_refused, with_groups
 from quorum.reconstruction.reading import read_survey
 from quorum.reconstruction.respondents import read_respondents
 from quorum.reconstruction.shares import ReadingRules
 from quorum.reconstruction.split import select_questions, split_questions
-from quorum.reconstruction.survey import Survey, chosen_targets
+from quorum.reconstruction.survey import POPULATION, Survey, chosen_targets
 
 DENSE = ("simple_average",)  # ensembles that give weight to everybody
 
@@ -52,7 +52,7 @@ def check_survey(root: Path, settings: Settings) -> None:
         _check_respondents(root, section, survey)
     else:
         _check_bank(root, section["bank"])
-    _check_anchor(root, section)
+    _check_anchor(root, section, survey)
     _check_cleaning(section)
     _check_active_only(section)
     policies = section["ensemble"]["policies"]
@@ -86,17 +86,26 @@ def _check_respondents(
 ) -> None:
     backend = section["backend"]
     content = input_path(root, backend["path"], "backend.path").read_bytes()
-    read_respondents(
-        content,
-        backend["path"],
-        survey,
-        id_column=backend["id_column"],
-        attribute_columns=backend["attributes"],
-        refused=backend["refused"],
-    )
+    try:
+        read_respondents(
+            content,
+            backend["path"],
+            survey,
+            id_column=backend["id_column"],
+            attribute_columns=backend["attributes"],
+            refused=backend["refused"],
+        )
+    except InputError as error:
+        raise InputError(
+            error.where,
+            error.what,
+            got=error.got,
+            allowed=error.allowed,
+            mend=f"{error.mend or 'Mend the table'}; another table: backend.path",
+        ) from error
 
 
-def _check_anchor(root: Path, section: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_anchor(root: Path, section: Mapping[str, Mapping[str, Any]], survey: Survey) -> None:
     ensemble = section["ensemble"]
     uses_file = "file" in ensemble.get("anchors", ())
     path = ensemble["anchor_file"]
@@ -107,8 +116,18 @@ def _check_anchor(root: Path, section: Mapping[str, Mapping[str, Any]]) -> None:
             got=path,
             mend="Name a file of shares and put file among ensemble.anchors, or neither",
         )
-    if path is not None:
-        read_survey(input_path(root, path, "ensemble.anchor_file").read_bytes(), path)
+    if path is None:
+        return
+    anchor = read_survey(input_path(root, path, "ensemble.anchor_file").read_bytes(), path)
+    given, known = anchor.targets[POPULATION], survey.targets.get(POPULATION, {})
+    leaked = sorted(q for q in given if q in known and given[q].shares == known[q].shares)
+    if leaked:
+        raise SettingsError(
+            "ensemble.anchor_file",
+            "holds the shares that are to be predicted",
+            got=f"{path}: {leaked[0]}",
+            allowed="shares of another source, such as an older survey",
+        )
 
 
 def _check_cleaning(section: Mapping[str, Mapping[str, Any]]) -> None:

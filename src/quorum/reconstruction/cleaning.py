@@ -89,7 +89,7 @@ def clean(
     """
     if policy not in POLICIES:
         allowed = ", ".join(POLICIES)
-        raise SettingsError("cleaning.policy", "unknown name", got=policy, allowed=allowed)
+        raise SettingsError("cleaning", "unknown name", got=policy, allowed=allowed)
     is_missing = _missing(answers, sizes, question_ids, persona_ids)
     why = [
         [_reason(reasons, p, q) if is_missing[j, i] else "" for i, p in enumerate(persona_ids)]
@@ -99,11 +99,10 @@ def clean(
     if policy == "strict" and counts:
         question, persona = np.argwhere(is_missing)[0]
         raise RefusedError(
-            f"cleaning.policy=strict: persona {persona_ids[persona]},"
-            f" question {question_ids[question]}",
+            f"cleaning=strict: persona {persona_ids[persona]}, question {question_ids[question]}",
             f"one of {int(is_missing.sum())} answers that lack",
             got=why[question][persona],
-            mend="Choose another cleaning.policy",
+            mend="Choose another cleaning",
         )
     is_refusal = np.array(why, dtype=object).reshape(is_missing.shape) == REFUSED
     has_answer = ~is_missing | (is_refusal if policy == "refusal_as_option" else False)
@@ -192,9 +191,9 @@ def _kept(
     for what, kept in (("persona", personas), ("question", questions)):
         if kept.size == 0:
             raise InputError(
-                f"cleaning.policy={policy}",
+                f"cleaning={policy}",
                 f"no {what} is left",
-                mend="Look at the reasons in the replies, or choose cleaning.policy=impute_pool",
+                mend="Look at the reasons in the replies, or choose cleaning=impute_pool",
             )
     return questions.astype(np.int64), personas.astype(np.int64)
 

@@ -139,7 +139,7 @@ def persona_text(persona: Persona, bank: Bank) -> str:
 
 
 def endowment_rows(personas: Iterable[Persona]) -> list[dict[str, str]]:
-    """One row an attribute of a persona, by ``ENDOWMENT_COLUMNS``."""
+    """One row an attribute of a persona, by ``ENDOWMENT_COLUMNS``; an empty one without any."""
     return [
         {
             "persona_id": persona.id,
@@ -149,7 +149,7 @@ def endowment_rows(personas: Iterable[Persona]) -> list[dict[str, str]]:
             "value": value,
         }
         for persona in personas
-        for attribute, value in persona.attributes
+        for attribute, value in persona.attributes or (("", ""),)
     ]
 
 

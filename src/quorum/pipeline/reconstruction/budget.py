@@ -38,6 +38,7 @@ from quorum.report.budget import budget_page
 from quorum.runtime.store import GenerationStore, store_path
 
 UNIT = "n_personas"
+LEARN_CHARACTERS = 1200.0  # of a learner's prompt: three questions, their options, the task
 
 
 def run(root: Path) -> None:
@@ -115,7 +116,7 @@ def modules(view: GenerateView, script: Script, replayed: Replayed) -> list[Modu
             requests=replayed.missing[name],
             n_unknown=totals[name] - replayed.n_found[name] - len(replayed.missing[name]),
             max_tokens=max_tokens if name == ASK else MAX_TOKENS,
-            typical_characters=fmean(lengths),
+            typical_characters=fmean(lengths) if name == ASK else LEARN_CHARACTERS,
         )
         for name in (ASK, LEARN)
         if totals[name]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from quorum.pipeline import artifacts
 from quorum.pipeline.reconstruction import tables
-from quorum.reconstruction.bank import Bank, read_bank
+from quorum.reconstruction.bank import Bank, bank_yaml, read_bank
 from quorum.reconstruction.personas import Persona, persona_text
 
 Row = dict[str, object]
@@ -45,7 +45,8 @@ class Pool:
 def read_pool(folder: Path) -> Pool:
     """The pool of a run."""
     facts = artifacts.read_json(folder / "model.json")
-    bank = read_bank((folder / tables.BANK).read_text(encoding="utf-8"), tables.BANK)
+    text = (folder / tables.BANK).read_text(encoding="utf-8")
+    bank = read_bank(text, tables.BANK) if text != bank_yaml(Bank(())) else Bank(())
     trajectories = {
         "aggregate": _rows(folder / tables.AGGREGATE, ints=("round", "n_personas")),
         "modes": _rows(folder / tables.MODES, ints=("round", "n"), texts=("mode",)),
