@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ _LOG = logging.getLogger(__name__)
 _NOTHING = Amount()
 _NO_USAGE = Usage()
 _POLL_S = 0.05  # how often we look whether another process's calls have come to their end
+_MAX_POLL_S = 1.0  # and how often where they take long
+_LONG_S = 60.0  # a wait that is worth a line
 _PER_MESSAGE = 16  # tokens that a chat template may put around a message
 _PER_REQUEST = 64  # and around the whole conversation
 
@@ -151,7 +154,7 @@ class Account:
         ticket = None if self._line else self._take(key, worst)
         if ticket is None:
             ticket = await self._wait_in_line(key, worst)
-        if worst.usd:
+        if worst.usd and self._store.is_file:
             try:
                 await self.keep()
             except BaseException:
@@ -192,9 +195,17 @@ class Account:
         try:
             if self._line[0] is not place:
                 await place
+            poll_s, since = _POLL_S, loop.time()
             while (ticket := self._take(key, worst)) is None:
                 self._change = loop.create_future()
-                await asyncio.wait([self._change], timeout=_POLL_S)
+                await asyncio.wait([self._change], timeout=poll_s)
+                poll_s = min(1.1 * poll_s, _MAX_POLL_S)
+                if loop.time() > since + _LONG_S:
+                    since = math.inf
+                    _LOG.warning(
+                        "account %s: calls in flight could reach the cap; the next one waits",
+                        self.name,
+                    )
             return ticket
         finally:
             self._line.remove(place)

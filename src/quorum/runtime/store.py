@@ -115,7 +115,7 @@ class GenerationStore:
         me = this_process()
         self._me = (me.pid, me.start_time, me.boot_id)
         self._held: set[bytes] = set()
-        if self.path != _MEMORY:
+        if self.is_file:
             folder = self._file.parent
             _refuse_network(folder)
             with self._guarded():
@@ -179,6 +179,11 @@ class GenerationStore:
         self._db.execute("COMMIT")
 
     @property
+    def is_file(self) -> bool:
+        """Whether it keeps anything."""
+        return self.path != _MEMORY
+
+    @property
     def holder(self) -> Holder:
         """The process that opened this store."""
         return Holder(*self._me)
@@ -197,7 +202,7 @@ class GenerationStore:
         """
         wal = Path(f"{self._file}-wal")
         with self._guarded():
-            if self.path != _MEMORY and wal.exists():  # without one SQLite flushes by itself
+            if self.is_file and wal.exists():  # without one SQLite flushes by itself
                 _fsync(wal)
 
     # Replies

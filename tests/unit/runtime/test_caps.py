@@ -297,7 +297,7 @@ def test_a_cancelled_wait_takes_nothing_and_lets_the_next_one_through(store):
     asyncio.run(spending.reserve(asking(89), KEY))  # another loop, the same account
 
 
-def test_the_calls_of_another_process_are_waited_for(tmp_path, run_virtual):
+def test_the_calls_of_another_process_are_waited_for(tmp_path, run_virtual, caplog):
     path = tmp_path / "store.sqlite"
 
     def tokens_only(request):
@@ -307,10 +307,14 @@ def test_the_calls_of_another_process_are_waited_for(tmp_path, run_virtual):
         here, there = (Account(s, "run", caps, tokens_only, tokens_only) for s in (store, other))
         ticket = await there.reserve(asking(90), KEY)
         waiting = asyncio.create_task(here.reserve(asking(20), KEY))
-        await asyncio.sleep(7.0)
+        await asyncio.sleep(2.0)
         assert not waiting.done()
+        assert caplog.text == ""
+        await asyncio.sleep(100.0)
+        assert not waiting.done()
+        assert caplog.text.count("calls in flight could reach the cap") == 1
         there.settle(ticket, None, "rate_limit")
-        await asyncio.wait_for(waiting, 0.051)
+        await asyncio.wait_for(waiting, 1.0)
 
     caps = Caps(max_tokens=100)
     with GenerationStore(path) as store, GenerationStore(path) as other:

@@ -44,13 +44,14 @@ class Run:
         self.replies[job.tag] = from_store
         return () if self._on_result is None else self._on_result(job, generation, from_store)
 
-    def go(self, groups):
+    def start(self, groups):
         backend, store = self._given
-        return asyncio.run(
-            run_jobs(
-                backend, store, groups, on_result=self.keep, options=self._options, **self._more
-            )
+        return run_jobs(
+            backend, store, groups, on_result=self.keep, options=self._options, **self._more
         )
+
+    def go(self, groups):
+        return asyncio.run(self.start(groups))
 
 
 @pytest.mark.parametrize("max_inflight", [1, 4])
@@ -173,6 +174,21 @@ def test_a_retry_needs_room_as_well(store, spy, jobs):
     stats = run.go(jobs.singles(5))
     assert run.account.totals().possible.calls == 3
     assert (stats.stopped, stats.n_left, stats.n_calls) == ("cap", 5, 0)
+
+
+def test_a_call_that_timed_out_stays_possible_cost_and_its_retry_is_booked_apart(
+    store, spy, jobs, run_virtual
+):
+    async def slow_once(request, lane):
+        if len(backend.started) == 1:
+            await asyncio.sleep(1000.0)  # the server goes on, and charges
+        return jobs.reply_to(request)
+
+    backend = spy(slow_once)
+    run = Run(store, backend, 5, timeout_s=1.0)
+    stats = run_virtual(run.start(jobs.singles(1)))
+    assert (stats.n_calls, stats.n_retries) == (1, 1)
+    assert run.account.totals() == Totals(cost(None), cost(None))
 
 
 def test_calls_that_were_turned_away_take_no_room(store, spy, jobs):
