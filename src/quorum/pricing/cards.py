@@ -114,7 +114,7 @@ def _side_card(target: Side, level: float) -> dict[str, object]:
     index = target.name == "output"
     return {
         "structural_tokens_per_request": round(structural_tokens(target.features)[index], 3),
-        "tokens_per_request": round(float(target.tokens(np.array([found.mean]))[0]), 3),
+        "tokens_per_request": round(target.base, 3),
         "coefficients": {
             "log_ratio" if name == "one" else name: round(float(value), 6)
             for name, value in zip(target.columns, found.coefficients, strict=True)

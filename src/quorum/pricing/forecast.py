@@ -113,16 +113,16 @@ def forecast(
     _check(features, level)
     runs = model.of(features)
     features = _as_seen(features, runs, pilot)
-    inputs = Side("input", features, runs, pilot)
-    outputs = Side("output", features, runs, pilot)
+    inputs, outputs = _sides(replace(features, n_requests=0), runs, pilot)
     draws = _draws(inputs, outputs, features.n_requests)
     shares = _cache_shares(features, runs, pilot)
-    usd = None if price is None else _usd(inputs, outputs, draws, shares, price, mode, level)
+    base = inputs.base * features.n_requests, outputs.base * features.n_requests
+    usd = None if price is None else _usd(base, draws, shares, price, mode, level)
     n_failed = sum(run.n_failed for run in runs) / max(sum(run.n_requests for run in runs), 1)
     found = notes(features, runs, pilot)
     return Forecast(
-        input_tokens=_band(draws[0], inputs.base, level),
-        output_tokens=_band(draws[1], outputs.base, level),
+        input_tokens=_band(draws[0], base[0], level),
+        output_tokens=_band(draws[1], base[1], level),
         usd=usd,
         possible_usd=None if usd is None else usd.base * Decimal(str(round(n_failed, 6))),
         card=card(features, runs, inputs, outputs, pilot, level),
@@ -136,6 +136,14 @@ def _as_seen(features: Features, runs: Sequence[RunUsage], pilot: RunUsage | Non
     if not own:
         return features
     return replace(features, is_reasoning=any(run.reasoning_tokens for run in own))
+
+
+@lru_cache(maxsize=32)
+def _sides(
+    features: Features, runs: tuple[RunUsage, ...], pilot: RunUsage | None
+) -> tuple[Side, Side]:
+    """Input and output of one request: the same for any number of them, so kept for a while."""
+    return Side("input", features, runs, pilot), Side("output", features, runs, pilot)
 
 
 # The joint distribution of both sides, and its cost
@@ -172,8 +180,7 @@ def _normals() -> tuple[Floats, Floats, tuple[Floats, Floats]]:
 
 
 def _usd(
-    inputs: Side,
-    outputs: Side,
+    base: tuple[float, float],
     draws: tuple[Floats, Floats],
     shares: Floats,
     price: Price,
@@ -195,8 +202,8 @@ def _usd(
         for i in (order[low], order[high])
     ]
     middle = shares.mean(axis=0)
-    base = _exact(inputs.base, outputs.base, middle[0], middle[1], price, mode)
-    return Band(min(ends[0], base), base, max(ends[1], base))
+    guess = _exact(*base, middle[0], middle[1], price, mode)
+    return Band(min(ends[0], guess), guess, max(ends[1], guess))
 
 
 def _exact(

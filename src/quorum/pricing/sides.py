@@ -25,7 +25,7 @@ _MARKS = ("one", "reasoning")  # columns that say what is, not how much
 
 
 class Side:
-    """The forecast of one side's tokens per request."""
+    """The forecast of one side's tokens per request; ``base`` is the best guess."""
 
     def __init__(
         self, name: str, features: Features, runs: Sequence[RunUsage], pilot: RunUsage | None
@@ -53,7 +53,7 @@ class Side:
             self.variation = self._variation(pilot) or self.variation
         self.predicted: Predicted = found
         self.least, self.most = self._limits(runs, is_known=bool(runs) or pilot is not None)
-        self.base = self.tokens(np.array([found.mean]))[0] * features.n_requests
+        self.base = float(self.tokens(np.array([found.mean]))[0])
 
     def tokens(self, y: Floats) -> Floats:
         """Tokens per request at these log ratios."""
