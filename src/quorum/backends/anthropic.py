@@ -22,7 +22,6 @@ from quorum.backends.wire import (
     Json,
     anthropic_usage,
     check_extra,
-    read_limits,
     schema_of,
     without_limits,
 )
@@ -98,7 +97,6 @@ class Anthropic:
     priced: bool | None = None
     batch: bool | None = None
     mode: Literal["sync", "batch"] = "sync"
-    observed_limits: ObservedLimits | None = field(default=None, init=False, repr=False)
     _connection: Connection = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -183,6 +181,11 @@ class Anthropic:
         )
 
     @property
+    def observed_limits(self) -> ObservedLimits | None:
+        """The server's limits, as its last answer or error states them."""
+        return self._connection.observed_limits
+
+    @property
     def lanes(self) -> None:
         """No limit of its own: max_inflight alone counts."""
 
@@ -235,7 +238,6 @@ class Anthropic:
         seconds = time.perf_counter() - start
         if isinstance(answer, ErrorAnswer):
             return Generation("", "refusal", seconds=seconds)
-        self.observed_limits = read_limits(answer.headers) or self.observed_limits
         return self.read(answer.body, request, seconds)
 
     def read(self, answer: Json, request: Request, seconds: float = 0.0) -> Generation:

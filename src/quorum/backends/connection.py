@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from quorum.backends.base import ObservedLimits
 from quorum.backends.failures import ErrorAnswer, failure_of, read_error
-from quorum.backends.keys import read_key, scrubbed
-from quorum.backends.wire import estimated_usage
+from quorum.backends.keys import is_local, read_key, scrubbed
+from quorum.backends.wire import estimated_usage, read_limits
 from quorum.errors import BackendError, MissingExtraError, TransientBackendError, TransientKind
 from quorum.records import Request, Usage
 
@@ -48,6 +49,9 @@ class Connection:
         base_url: Address of the server.
         key_variable: Environment variable that holds the key; ``none`` for a server without keys.
         wire_mend: What to do where the server rejects a parameter.
+
+    Attributes:
+        observed_limits: What the last answer, or the last error, says of the server's limits.
     """
 
     where: str
@@ -57,6 +61,7 @@ class Connection:
     base_url: str
     key_variable: str | None
     wire_mend: str
+    observed_limits: ObservedLimits | None = field(default=None, init=False, repr=False)
     _client: Any = field(default=None, init=False, repr=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False, repr=False)
     _key: str | None = field(default=None, init=False, repr=False)
@@ -121,7 +126,7 @@ class Connection:
                 body: object = response.json()
             except ValueError:
                 body = _plain(response.text)
-            return self._failed(response.status_code, body, _headers(response))
+            return self._failed(response.status_code, body, self._headers(response))
         if isinstance(error, sdk.APIConnectionError):
             cause = type(error.__cause__).__name__
             if isinstance(error, sdk.APITimeoutError) and cause not in _UNSENT:
@@ -151,6 +156,7 @@ class Connection:
         return estimated_usage(request, text)
 
     def _read(self, response: Any) -> Answer | ErrorAnswer | BackendError:
+        headers = self._headers(response)
         try:
             body: object = response.json()
         except ValueError:
@@ -167,8 +173,8 @@ class Connection:
                 self.where, "the server answered with no object", mend="Check backend.base_url"
             )
         if isinstance(body.get("error"), dict | str) and body["error"]:
-            return self._failed(response.status_code, body, _headers(response))
-        return Answer(body, _headers(response))
+            return self._failed(response.status_code, body, headers)
+        return Answer(body, headers)
 
     def _failed(
         self, status: int, body: object, headers: Mapping[str, str]
@@ -186,6 +192,11 @@ class Connection:
         named = self.key_variable or "that backend.key_variable names"
         mends = {"key": f"Check the key in the variable {named}", "wire": self.wire_mend}
         return failure_of(error, self.where, mends)
+
+    def _headers(self, response: Any) -> dict[str, str]:
+        headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
+        self.observed_limits = read_limits(headers) or self.observed_limits
+        return headers
 
     def _clean(self, text: str) -> str:
         return " ".join(scrubbed(text, (self._key,)).split())[:300]
@@ -208,6 +219,7 @@ class Connection:
         for name in _TALKATIVE:  # at DEBUG they write down headers, where a server may echo a key
             logging.getLogger(name).setLevel(logging.WARNING)
         http_client = sdk.DefaultAsyncHttpxClient(
+            trust_env=not is_local(self.base_url),  # a proxy has no business on this machine
             follow_redirects=False,  # a key goes to the address in the settings and nowhere else
             timeout=httpx2.Timeout(None, connect=_CONNECT_S),
             limits=httpx2.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=100),
@@ -243,10 +255,6 @@ def _response_class() -> Any:
 
 def _base_error(sdk: Any) -> type[Exception]:
     return cast("type[Exception]", getattr(sdk, "OpenAIError", None) or sdk.AnthropicError)
-
-
-def _headers(response: Any) -> dict[str, str]:
-    return {str(name).lower(): str(value) for name, value in response.headers.items()}
 
 
 def _plain(text: str) -> str:

@@ -27,7 +27,6 @@ from quorum.backends.wire import (
     choice_probs,
     is_strict,
     openai_usage,
-    read_limits,
     schema_of,
     seed_of,
 )
@@ -98,7 +97,6 @@ class OpenAI:
     priced: bool | None = None
     batch: bool | None = None
     mode: Literal["sync", "batch"] = "sync"
-    observed_limits: ObservedLimits | None = field(default=None, init=False, repr=False)
     _connection: Connection = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -172,6 +170,11 @@ class OpenAI:
         )
 
     @property
+    def observed_limits(self) -> ObservedLimits | None:
+        """The server's limits, as its last answer or error states them."""
+        return self._connection.observed_limits
+
+    @property
     def lanes(self) -> None:
         """No limit of its own: max_inflight alone counts."""
 
@@ -212,7 +215,6 @@ class OpenAI:
         seconds = time.perf_counter() - start
         if isinstance(answer, ErrorAnswer):
             return Generation("", "refusal", seconds=seconds)
-        self.observed_limits = read_limits(answer.headers) or self.observed_limits
         return self.read(answer.body, request, seconds)
 
     def read(self, answer: Json, request: Request, seconds: float = 0.0) -> Generation:
@@ -225,7 +227,8 @@ class OpenAI:
         found = of_response(answer, WHERE) if "output" in answer else of_chat(answer, WHERE)
         text = without_key(found.text, self._connection.key)
         usage = openai_usage(answer.get("usage")) or self._connection.estimate(request, text)
-        self._warn_if_truncated(found, usage)
+        if not request.choices:
+            self._warn_if_truncated(found, usage)
         probs = ChoiceProbs(None, None, None)
         finish_reason = found.finish_reason
         if request.choices and finish_reason != "refusal":

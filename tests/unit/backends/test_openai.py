@@ -277,12 +277,14 @@ def test_probabilities_of_letters(provider, backend, api):
     assert (found.text, found.finish_reason) == ("", "scored")
 
 
-def test_a_list_without_letters_is_scored_without_probabilities(provider, backend):
-    provider.script(Reply("I", top=[("I", -0.1)]), Reply("", top=[]))
+def test_a_list_without_letters_is_scored_without_probabilities(provider, backend, caplog):
+    empty = Reply("", finish_reason="length", top=[])
+    provider.script(Reply("I", top=[("I", -0.1)]), empty)
     for found in ask(backend(), LETTERS, LETTERS):
         assert (found.choice_probs, found.choice_mass) == (None, 0.0)
         assert found.finish_reason == "scored"
         assert found.usage.output_tokens == 2
+    assert caplog.records == []
 
 
 def test_a_server_without_log_probabilities_is_told_and_not_asked_again(provider, backend):
@@ -360,6 +362,22 @@ def test_limits_are_read_from_the_last_answer(provider, backend):
     provider.headers = {}
     ask(found, ASK)
     assert found.observed_limits == ObservedLimits(500, 200_000)
+
+
+def test_limits_are_read_from_errors_too(provider, backend):
+    """A request above the whole allowance gets nothing but 429, and must be told so."""
+    provider.script(
+        Failure(429, "rate_limit_exceeded", headers={"x-ratelimit-limit-tokens": "30000"})
+    )
+    found = backend()
+    failed(found)
+    assert found.observed_limits == ObservedLimits(None, 30_000)
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(provider, backend, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert ask(backend(), ASK)[0].text == "ok"
 
 
 # Errors
