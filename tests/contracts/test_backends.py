@@ -8,9 +8,12 @@ import math
 from collections.abc import Callable
 
 import pytest
+from provider_stub import ProviderStub
 
+from quorum.backends.anthropic import Anthropic
 from quorum.backends.base import Backend
 from quorum.backends.embedded import Embedded
+from quorum.backends.openai import OpenAI
 from quorum.backends.scripted import Scripted
 from quorum.digests import canonical_json
 from quorum.records import Generation, Message, Request
@@ -19,18 +22,34 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "embedded": lambda: Embedded(engines=1),
     "scripted": lambda: Scripted(rules=({"contains": "cycle", "reply": "B"},)),
 }
+PROVIDERS: dict[str, Callable[[str], Backend]] = {  # of a provider at an address
+    "openai": lambda url: OpenAI(base_url=f"{url}/v1", key_variable="none"),
+    "openai responses": lambda url: OpenAI(
+        base_url=f"{url}/v1", key_variable="none", api="responses"
+    ),
+    "anthropic": lambda url: Anthropic(base_url=url, key_variable="none"),
+}
 OPTIONS = {"temperature": 0.0, "max_tokens": 8}
 MESSAGES = (Message("system", "Be brief."), Message("user", "How often do you cycle?"))
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(scope="module", params=[*BACKENDS, *PROVIDERS])
 def backend(request):
-    return BACKENDS[request.param]()
+    if request.param in BACKENDS:
+        yield BACKENDS[request.param]()
+        return
+    stub = ProviderStub()
+    yield PROVIDERS[request.param](stub.url)
+    stub.close()
 
 
 def ask(backend: Backend, *requests: Request) -> list[Generation]:
     async def all_of_them() -> list[Generation]:
-        return [await backend.complete(request, lane=0) for request in requests]
+        try:
+            return [await backend.complete(request, lane=0) for request in requests]
+        finally:
+            if backend.lanes is None:  # engines stay: to load one takes a while
+                await backend.close()
 
     return asyncio.run(all_of_them())
 
@@ -114,7 +133,7 @@ def test_a_message_without_text_is_taken_where_it_is_said_to_be(backend):
 
 
 def test_closing_twice_is_safe():
-    for make in BACKENDS.values():
-        backend = make()
+    nowhere = [make("http://127.0.0.1:9") for make in PROVIDERS.values()]
+    for backend in [make() for make in BACKENDS.values()] + nowhere:
         asyncio.run(backend.close())
         asyncio.run(backend.close())
