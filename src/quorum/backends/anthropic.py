@@ -18,6 +18,7 @@ from quorum.backends.base import Capabilities, ObservedLimits
 from quorum.backends.connection import Connection
 from quorum.backends.failures import ErrorAnswer
 from quorum.backends.keys import check_base_url, check_key_variable, is_local, without_key
+from quorum.backends.openai_answers import version_of
 from quorum.backends.wire import (
     Json,
     anthropic_usage,
@@ -270,7 +271,7 @@ class Anthropic:
                 f"{usage.reasoning_tokens} tokens of thinking); it is booked. Raise "
                 "backend.reasoning_tokens or max_tokens, or lower backend.effort",
             )
-        version = without_key(str(answer.get("model") or ""), key)
+        version = without_key(version_of(answer), key)
         return Generation(text, finish_reason, usage, model_version=version, seconds=seconds)
 
     async def close(self) -> None:

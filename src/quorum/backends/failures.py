@@ -28,6 +28,7 @@ PERMANENT: Mapping[str, str] = {
     "model_not_found": "Check the setting model, and that the key may use it",
     "not_found_error": "Check the settings model and backend.base_url",
     "context_length_exceeded": "Shorten the prompt, or choose a model with a longer context",
+    "exceed_context_size_error": "Shorten the prompt, or start the server with a longer context",
     "string_above_max_length": "Shorten the prompt",
     "request_too_large": "Shorten the prompt",
     "unsupported_parameter": "{wire}",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import cast
 
 from quorum.backends.wire import Json, first_tokens
 from quorum.errors import TransientBackendError
+
+_PATH = re.compile(r"[/~.\\]|[A-Za-z]:[/\\]")  # openai/gpt-5-mini is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,13 @@ def _text(content: object) -> str:
 
 
 def version_of(answer: Json) -> str:
-    """Which model the server says has answered, and in which build."""
-    names = (answer.get("model"), answer.get("system_fingerprint"))
-    return " ".join(str(name) for name in names if name)
+    """Which model the server says has answered, and in which build.
+
+    Of a path to a file of weights (llama.cpp) its name is left: folders are no version.
+    """
+    names = [str(name) for name in (answer.get("model"), answer.get("system_fingerprint")) if name]
+    return " ".join(_file_name(name) if _PATH.match(name) else name for name in names)
+
+
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]

@@ -380,6 +380,20 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(provider, back
     assert ask(backend(), ASK)[0].text == "ok"
 
 
+@pytest.mark.parametrize(
+    ("model", "version"),
+    [
+        ("/home/me/models/tiny.gguf", "tiny.gguf fp_1"),
+        ("C:\\models\\tiny.gguf", "tiny.gguf fp_1"),
+        ("./tiny.gguf", "tiny.gguf fp_1"),
+        ("openai/gpt-5-mini", "openai/gpt-5-mini fp_1"),
+    ],
+)
+def test_a_servers_folders_are_no_version(provider, backend, model, version):
+    provider.script(Reply(model=model))
+    assert ask(backend(), ASK)[0].model_version == version
+
+
 # Errors
 
 
