@@ -17,7 +17,13 @@ from quorum.backends.base import ObservedLimits
 from quorum.backends.failures import ErrorAnswer, failure_of, read_error
 from quorum.backends.keys import is_local, read_key, scrubbed
 from quorum.backends.wire import estimated_usage, read_limits
-from quorum.errors import BackendError, MissingExtraError, TransientBackendError, TransientKind
+from quorum.errors import (
+    BackendError,
+    MissingExtraError,
+    RejectedError,
+    TransientBackendError,
+    TransientKind,
+)
 from quorum.records import Request, Usage
 
 Json = dict[str, Any]
@@ -27,6 +33,10 @@ _MAX_CONNECTIONS = 1000
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 _TALKATIVE = ("openai", "anthropic", "httpx2", "httpcore2")
 _UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")
+
+
+class NotInstalledError(MissingExtraError, RejectedError):
+    """The SDK is missing; the call that found out was not sent and costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +86,8 @@ class Connection:
         """The SDK's client of the running event loop.
 
         Raises:
-            MissingExtraError: The SDK is not installed.
-            SettingsError: The key's variable is not set.
+            NotInstalledError: The SDK is not installed.
+            NoKeyError: The key's variable is not set.
         """
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
@@ -205,7 +215,7 @@ class Connection:
         try:
             return self.load()
         except ImportError as error:
-            raise MissingExtraError(
+            raise NotInstalledError(
                 f"backend={self.package}",
                 f"needs the package {self.package}",
                 mend=f'Install it: python -m pip install "quorum[{self.package}]"',

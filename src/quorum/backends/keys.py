@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, urlsplit
 
-from quorum.errors import SettingsError
+from quorum.errors import RejectedError, SettingsError
 
 HIDDEN = "[key]"
 NO_KEY = (None, "none")  # of a server without keys; in settings, null leaves the default
@@ -18,6 +18,10 @@ _LOOKS_LIKE_A_KEY = re.compile(
     r"(?i)\b(?:sk|pk|rk|org|gsk|xai|hf)[-_][A-Za-z0-9_\-*.]{6,}|\bbearer\s+[^\s\"',}]+"
 )
 _MIN_LENGTH = 4  # a shorter "key" of a local server would hide half of every text
+
+
+class NoKeyError(SettingsError, RejectedError):
+    """There is no key to call with; the call that found out was not sent and costs nothing."""
 
 
 def check_key_variable(name: str | None) -> None:
@@ -40,20 +44,20 @@ def read_key(name: str | None) -> str | None:
     """The key that an environment variable holds; None where the settings name ``none``.
 
     Raises:
-        SettingsError: The variable is not set, or holds what no header can carry.
+        NoKeyError: The variable is not set, or holds what no header can carry.
     """
     if name in NO_KEY:
         return None
     assert name is not None
     key = os.environ.get(name, "").strip()
     if not key:
-        raise SettingsError(
+        raise NoKeyError(
             "backend.key_variable",
             f"the environment variable {name} is not set",
             mend=f"export {name}=…, or -S backend.key_variable=none for a server without keys",
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise SettingsError(
+        raise NoKeyError(
             "backend.key_variable",
             f"the environment variable {name} holds what cannot be a key (it is not shown)",
             mend="Copy the key again, without quotes, spaces and line breaks",

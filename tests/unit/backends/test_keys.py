@@ -23,7 +23,7 @@ from quorum.backends.keys import (
     scrubbed,
 )
 from quorum.backends.openai import OpenAI
-from quorum.errors import BackendError, QuorumError, SettingsError
+from quorum.errors import BackendError, QuorumError, RejectedError, SettingsError
 from quorum.records import Message, Request
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.options import RuntimeOptions
@@ -73,8 +73,10 @@ def test_a_missing_key_is_one_line_that_names_the_variable(monkeypatch, provider
     with pytest.raises(SettingsError, match="CANARY_KEY is not set"):
         read_key("CANARY_KEY")
     backend = OpenAI(base_url=provider.openai_url, key_variable="CANARY_KEY")
-    with pytest.raises(SettingsError, match="export CANARY_KEY"):
+    with pytest.raises(SettingsError, match="export CANARY_KEY") as caught:
         asyncio.run(backend.complete(ASK))
+    assert caught.value.exit_code == 2
+    assert isinstance(caught.value, RejectedError)  # so that a cap books nothing for it
     assert provider.seen == []
 
 
