@@ -7,6 +7,7 @@ import gc
 import json
 import math
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,9 @@ from quorum.errors import (
 )
 from quorum.reconstruction.learner import SCHEMA
 from quorum.records import Message, Request, Usage
+from quorum.runtime.options import RuntimeOptions
+from quorum.runtime.scheduler import Job, run_jobs
+from quorum.runtime.store import GenerationStore
 
 MESSAGES = (Message("system", "Be brief."), Message("user", "How often do you cycle?"))
 ASK = Request(MESSAGES, {"temperature": 0.0, "max_tokens": 8, "seed": 3})
@@ -444,8 +448,6 @@ def test_nobody_there_is_a_failed_connection(provider, backend):
 
 
 def test_cancelling_a_call_leaves_the_client_usable(provider, backend):
-    import threading
-
     gate = threading.Event()
     provider.script(Reply(gate=gate))
 
@@ -593,3 +595,43 @@ def test_a_batch_line_is_the_same_body_and_the_same_reading(provider, backend):
         },
     }
     assert found.read(answer, ASK).usage == Usage(1000, 800, 1)
+
+
+def test_case_122_after_a_timeout_one_repetition_at_most(provider, backend):
+    """The server goes on and charges for each: neither we nor the SDK ask a third time."""
+    gate = threading.Event()
+    provider.answer = lambda seen: Reply(gate=gate)
+
+    async def drive():
+        found = backend()
+        options = RuntimeOptions(timeout_s=0.1, backoff_base_s=0.001, max_attempts=9)
+        try:
+            with GenerationStore() as store:
+                groups = [[Job(ASK, "a")]]
+                await run_jobs(found, store, groups, on_result=lambda *_: (), options=options)
+        finally:
+            await found.close()
+
+    with pytest.raises(TransientBackendError, match=r"no reply within 0\.1 s"):
+        asyncio.run(drive())
+    assert len(provider.calls) == 2
+    gate.set()
+
+
+def test_case_88_a_rate_limit_and_then_a_reply_is_one_answer(provider, backend):
+    provider.script(Failure(429, headers={"retry-after-ms": "5"}), Failure(500))
+    replies = []
+
+    async def drive():
+        found = backend()
+        options = RuntimeOptions(backoff_base_s=0.001)
+        try:
+            with GenerationStore() as store:
+                keep = lambda job, generation, from_store: replies.append(generation) or ()  # noqa: E731
+                await run_jobs(found, store, [[Job(ASK, "a")]], on_result=keep, options=options)
+        finally:
+            await found.close()
+
+    asyncio.run(drive())
+    assert [reply.text for reply in replies] == ["ok"]
+    assert (len(provider.calls), len(provider.paid)) == (3, 1)
