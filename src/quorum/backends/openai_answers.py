@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import cast
 
-from quorum.backends.wire import Json, first_tokens
+from quorum.backends.wire import Json, first_tokens, mapping, sequence
 from quorum.errors import TransientBackendError
 
 _PATH = re.compile(r"[/~.\\]|[A-Za-z]:[/\\]")  # openai/gpt-5-mini is none
@@ -35,14 +34,12 @@ def of_chat(answer: Json, where: str) -> Found:
     Raises:
         TransientBackendError: It holds none.
     """
-    choices = answer.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    choice = mapping(next(iter(sequence(answer.get("choices"))), None))
+    if not choice:
         raise TransientBackendError(where, "the answer holds no reply")
-    choice = cast("Json", choices[0])
-    message = cast("Json", choice.get("message") or {})
+    message = mapping(choice.get("message"))
     reason = choice.get("finish_reason")
-    logprobs = choice.get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    content = mapping(choice.get("logprobs")).get("content")
     if message.get("refusal"):
         return Found(str(message["refusal"]), "refusal")
     return Found(
@@ -59,17 +56,12 @@ def of_response(answer: Json, where: str) -> Found:
     Raises:
         TransientBackendError: It holds none.
     """
-    parts = [
-        part
-        for item in answer.get("output") or ()
-        if isinstance(item, dict) and item.get("type") == "message"
-        for part in item.get("content") or ()
-        if isinstance(part, dict)
-    ]
+    items = [mapping(item) for item in sequence(answer.get("output"))]
+    messages = [item for item in items if item.get("type") == "message"]
+    parts = [mapping(part) for item in messages for part in sequence(item.get("content"))]
     refused = [str(part.get("refusal")) for part in parts if part.get("type") == "refusal"]
     texts = [part for part in parts if part.get("type") == "output_text"]
-    details = answer.get("incomplete_details") or {}
-    reason = details.get("reason") if isinstance(details, dict) else None
+    reason = mapping(answer.get("incomplete_details")).get("reason")
     if answer.get("status") in ("failed", "cancelled") or not (parts or answer.get("status")):
         raise TransientBackendError(where, "the answer holds no reply")
     if refused or reason == "content_filter":

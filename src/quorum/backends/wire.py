@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from quorum.backends.base import ObservedLimits
 from quorum.digests import digest
@@ -79,8 +79,8 @@ def first_tokens(content: object) -> list[tuple[str, float]] | None:
     """
     if not isinstance(content, list) or not content:
         return None
-    first = cast("Json", content[0])
-    rows = [_token(row) for row in first.get("top_logprobs") or ()]
+    first = mapping(content[0])
+    rows = [_token(row) for row in sequence(first.get("top_logprobs"))]
     drawn = _token(first)
     found = [row for row in rows if row is not None]
     if drawn is not None and drawn not in found:
@@ -225,6 +225,16 @@ def without_limits(schema: object, names: frozenset[str] = LIMITS_OF_VALUES) -> 
     return kept
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    """A JSON object; an empty one in the place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: object) -> list[Any]:
+    """A JSON array; an empty one in the place of anything else."""
+    return value if isinstance(value, list) else []
+
+
 def _token(row: object) -> tuple[str, float] | None:
     if not isinstance(row, Mapping):
         return None
@@ -247,7 +257,7 @@ def _details(usage: Mapping[str, object], *names: str) -> Mapping[str, object]:
 def _count(usage: Mapping[str, object], *names: str) -> int:
     for name in names:
         value = usage.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return max(0, int(value))
     return 0
 
