@@ -147,7 +147,7 @@ def project(make_project: Callable[..., Project]) -> Project:
 
 def copy_project(root: Path) -> None:
     """What a run needs: settings, stages, prompts; the package is installed."""
-    for name in ("conf", "stages", "data/prompts", "data/surveys"):
+    for name in ("conf", "stages", "data/prompts", "data/surveys", "data/prices"):
         shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy(PROJECT / name, root / name)

@@ -153,7 +153,7 @@ def _explain(args: argparse.Namespace) -> None:
     settings = compose(root, params)
     prompt = _prompt(args.prompt)
     messages = (Message("system", args.system),) if args.system else ()
-    result = explain(Snapshot("prompt", (*messages, Message("user", prompt))), settings)
+    result = explain(root, Snapshot("prompt", (*messages, Message("user", prompt))), settings)
     if args.json:
         _print_json(result)
     else:

@@ -59,7 +59,7 @@ def entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Entry]:
     """A copy of the project's settings and prompts; the working directory is in it."""
-    for name in ("conf", "data/prompts", "data/surveys"):
+    for name in ("conf", "data/prompts", "data/surveys", "data/prices"):
         shutil.copytree(PROJECT / name, tmp_path / name)
     (tmp_path / "params.yaml").write_text("backend: scripted\nruntime: {progress: 'off'}\n")
     monkeypatch.chdir(tmp_path)

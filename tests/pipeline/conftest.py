@@ -89,7 +89,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     """One repository a module, committed and never reproduced yet."""
     root = tmp_path_factory.mktemp("repository")
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("conf", "stages", "src", "data/prompts", "data/surveys"):
+    for name in ("conf", "stages", "src", "data/prompts", "data/surveys", "data/prices"):
         shutil.copytree(PROJECT / name, root / name, ignore=ignore)
     for name in ("dvc.yaml", ".gitignore", ".dvcignore", ".gitattributes", ".dvc/config"):
         (root / name).parent.mkdir(exist_ok=True)

@@ -51,7 +51,7 @@ BANK = [
 ]
 RULES = [
     {
-        "contains": "Name 3 traits",
+        "contains": "traits on which people differ",
         "reply": '{"attributes": [{"label": "Luck", "values": ["much", "little"]}]}',
     },
     {"regex": r"(?s)young\..*sing", "reply": "B"},

@@ -22,7 +22,7 @@ FLOW = {
         "data/partition/result",
         "data/score/result",
     },
-    "budget": {"data/settings/budget.json", "data/partition/result"},
+    "budget": {"data/settings/budget.json", "data/partition/result", "data/prices"},
 }
 
 

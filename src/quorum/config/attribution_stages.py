@@ -16,7 +16,8 @@ from quorum.config.attribution_views import (
 )
 from quorum.config.compose import Settings, input_path
 from quorum.config.families import class_options, part_class
-from quorum.config.parts import backend_part, input_file, manifest, part_of, resolved
+from quorum.config.parts import backend_part, input_file, manifest, part_of, partial_caps, resolved
+from quorum.config.schema import CAPS
 from quorum.config.view import InputFile, View
 from quorum.errors import SettingsError
 
@@ -51,9 +52,14 @@ def partition_view(settings: Settings, input_file: InputFile) -> PartitionView:
         overflow=str(rules["overflow"]),
         absence=part_of(settings, "absence"),
         estimator=part_of(settings, "estimator", _plan_fields(settings)),
-        budget=BudgetView(**cast("dict[str, int]", settings["budget"])),
+        budget=BudgetView(**cast("dict[str, int]", _plan_budget(settings))),
         seed=cast("int", settings["seed"]),
     )
+
+
+def _plan_budget(settings: Settings) -> dict[str, object]:
+    section = cast("Mapping[str, object]", settings["budget"])
+    return {key: value for key, value in section.items() if key not in CAPS}
 
 
 def _plan_fields(settings: Settings) -> tuple[str, ...]:
@@ -89,6 +95,7 @@ def generate_view(settings: Settings) -> GenerateView:
         reference=str(value["reference"]) if uses_reference else None,
         estimator=estimator if is_two_phase else None,
         value=part_of(settings, "value") if is_two_phase else None,
+        partial=partial_caps(settings),
     )
 
 

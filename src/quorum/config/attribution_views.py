@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from quorum.config.view import InputFile, Manifest, Part, View
+from quorum.config.view import InputFile, Manifest, Options, Part, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,11 @@ class PartitionView(View):
 
 @dataclass(frozen=True, slots=True)
 class GenerateView(View):
-    """What ``generate`` needs: who answers, how, and, for two phases, how payoffs are made."""
+    """What ``generate`` needs: who answers, how, and, for two phases, how payoffs are made.
+
+    ``partial`` are the caps where a run may end at one with what it has: with another cap it runs
+    again, and pays for what it lacks.
+    """
 
     FILE: ClassVar[str] = "generate.json"
 
@@ -52,6 +56,7 @@ class GenerateView(View):
     reference: str | None
     estimator: Part | None
     value: Part | None
+    partial: Options | None
 
     @property
     def decoding(self) -> dict[str, int | float]:

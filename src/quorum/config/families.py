@@ -72,7 +72,9 @@ FAMILIES: dict[str, dict[str, str]] = {
         "simplex": f"{_RECONSTRUCTION}.ensembles.simplex:Simplex",
     },
     "backend": {
+        "anthropic": "quorum.backends.anthropic:Anthropic",
         "embedded": "quorum.backends.embedded:Embedded",
+        "openai": "quorum.backends.openai:OpenAI",
         "panel": "quorum.backends.panel:Panel",
         "scripted": "quorum.backends.scripted:Scripted",
     },

@@ -9,11 +9,11 @@ from typing import cast
 
 from quorum.config.compose import Settings
 from quorum.config.families import class_options, option_fields, part_class
-from quorum.config.schema import STUDIES
+from quorum.config.schema import CAPS, STUDIES
 from quorum.config.view import InputFile, Manifest, Part
 from quorum.digests import digest
 
-NO_RESULT = ("runtime", "report")  # groups that change how a run is carried out or shown
+NO_RESULT = ("runtime", "report", "prices")  # groups that change how a run is carried out or shown
 TOLD = ("name", "title", "licence", "attribution", "citation")  # of an input, in every output
 
 
@@ -63,20 +63,40 @@ def manifest(settings: Settings) -> Manifest:
     )
 
 
+def partial_caps(settings: Settings) -> dict[str, object] | None:
+    """The caps where a run may end at one with what it has; None where that is an error."""
+    section = cast("Mapping[str, object]", settings["budget"])
+    if section["on_cap"] != "partial":
+        return None
+    return {key: section[key] for key in ("max_usd", "max_calls", "max_tokens")}
+
+
 def resolved(settings: Settings) -> dict[str, object]:
     """All settings but those that change no result: how a run is carried out."""
     names = STUDIES[study_of(settings)]
-    kept: dict[str, object] = {k: settings[k] for k in sorted(names) if k != "runtime"}
+    kept: dict[str, object] = {
+        k: _without_caps(k, settings[k]) for k in sorted(names) if k != "runtime"
+    }
     backend = cast("Mapping[str, object]", settings["backend"])
     runtime = class_options(part_class("backend", str(backend["name"])), "runtime_options")
     kept["backend"] = {key: value for key, value in backend.items() if key not in runtime}
     return kept
 
 
+def _without_caps(group: str, value: object) -> object:
+    """A group without what a run may spend at most: raising a cap goes on with the same run."""
+    if group != "budget":
+        return value
+    section = cast("Mapping[str, object]", value)
+    return {key: item for key, item in section.items() if key not in CAPS}
+
+
 def settings_digest(settings: Settings) -> str:
     """SHA-256 over the settings that can change a result."""
     names = STUDIES[study_of(settings)]
-    kept: dict[str, object] = {k: settings[k] for k in names if k not in NO_RESULT}
+    kept: dict[str, object] = {
+        k: _without_caps(k, settings[k]) for k in names if k not in NO_RESULT
+    }
     backend = backend_part(settings)
     kept["backend"] = {"name": backend.name, **backend.options}
     kept.pop("model")  # it stands in the backend's options

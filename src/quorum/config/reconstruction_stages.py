@@ -8,7 +8,14 @@ from typing import cast
 
 from quorum.config.compose import Settings, input_path
 from quorum.config.families import part_class
-from quorum.config.parts import backend_part, input_file, manifest, part_of, resolved
+from quorum.config.parts import (
+    backend_part,
+    input_file,
+    manifest,
+    part_of,
+    partial_caps,
+    resolved,
+)
 from quorum.config.reconstruction_views import (
     AggregateView,
     ForecastView,
@@ -120,6 +127,7 @@ def generate_view(root: Path, settings: Settings) -> GenerateView:
         bank=None if is_panel else tuple(bank),
         weighting=weighting(root, settings) if elicit_test == "active_only" else None,
         seed=cast("int", settings["seed"]),
+        partial=partial_caps(settings),
     )
 
 

@@ -69,6 +69,7 @@ class GenerateView(View):
     bank: tuple[Options, ...] | None
     weighting: Weighting | None
     seed: int
+    partial: Options | None
 
 
 @dataclass(frozen=True, slots=True)

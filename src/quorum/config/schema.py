@@ -159,11 +159,29 @@ class GenerationRules:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one is willing to spend: coalitions a prompt."""
+    """What one is willing to spend: coalitions a prompt, and hard caps on what a run takes."""
 
     fraction: Annotated[float, Interval(gt=0, le=1)]
     max_coalitions: Annotated[int, Interval(ge=2, le=10_000_000)]
     calls_per_player: Annotated[int, Interval(ge=2, le=100_000)] | None
+    max_usd: Annotated[float, Interval(gt=0, le=1e9)] | Literal["none"] | None
+    max_calls: Annotated[int, Ge(1)] | None
+    max_tokens: Annotated[int, Ge(1)] | None
+    account: Annotated[str, MinLen(1)] | None
+    on_cap: Literal["fail", "partial"]
+    pilot: Annotated[int, Ge(0)]
+
+
+CAPS = ("max_usd", "max_calls", "max_tokens", "account", "on_cap", "pilot")  # change no result
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRules:
+    """Where the price of a model is looked up."""
+
+    file: Annotated[str, MinLen(1)] | None
+    genai_prices: bool
+    confirmed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +210,7 @@ GROUPS: dict[str, tuple[str | None, type | None]] = {
     "cleaning": (None, Cleaning),
     "ensemble": ("ensemble", EnsembleRules),
     "backend": ("backend", None),
+    "prices": (None, PriceRules),
     "runtime": (None, RuntimeOptions),
     "report": (None, Report),
 }

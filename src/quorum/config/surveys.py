@@ -168,6 +168,7 @@ def _check_active_only(section: Mapping[str, Mapping[str, Any]]) -> None:
             section["elicitation"]["name"] != "logprob" and section["cleaning"]["name"] != "strict",
             section["cleaning"]["name"],
         ),
+        "budget.on_cap": (section["budget"]["on_cap"] == "partial", "partial"),
         "backend": (hasattr(part_class("backend", section["backend"]["name"]), "seat"), "panel"),
     }
     for where, (is_wrong, got) in problems.items():

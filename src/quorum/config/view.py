@@ -102,6 +102,8 @@ class RuntimeView(View):
 
     backend: Options
     options: Options
+    caps: Options
+    prices: Options
 
 
 def _build(annotation: object, value: object) -> object:

@@ -11,6 +11,12 @@ from quorum.report.pages import environment
 
 _UNITS = {"usd": "USD", "s": "s"}
 _BAND = ("low", "base", "high")
+_TABLES = {
+    "scenarios": "Ways to make the run",
+    "prices": "Prices, in USD for a million tokens",
+    "cards": "What the forecast rests on",
+    "history": "Earlier runs",
+}
 _MEANING = {
     "within": "The high forecast is within the cap.",
     "at_risk": "The base forecast is within the cap, the high one is not.",
@@ -47,7 +53,7 @@ def budget_page(budget: Mapping[str, object]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = [Column(name, _label(name), _is_number(rows, name)) for name in names]
     status = _shown(budget["status"]) if budget.get("status") is not None else ""
-    placed = {"rows", "totals", "status", "notes", "title"}
+    placed = {"rows", "totals", "status", "notes", "title", *_TABLES}
     facts = [(_label(key), _shown(value)) for key, value in _flat(budget, placed)]
     facts += [
         (f"Total {_label(key).lower()}", _shown(totals[key])) for key in totals if key not in names
@@ -64,8 +70,21 @@ def budget_page(budget: Mapping[str, object]) -> str:
             rows=[[_cell(row, name) for name in names] for row in rows],
             totals=_totals(totals, names),
             notes=[visible_text(note) for note in texts(budget, "notes")],
+            tables=[_table(budget, name) for name in _TABLES if budget.get(name)],
         )
     )
+
+
+def _table(budget: Mapping[str, object], name: str) -> dict[str, object]:
+    """A further table: all that its rows name, in the order in which they name it."""
+    rows = [_with_bands(row) for row in records(budget, name)]
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    return {
+        "id": name,
+        "title": _TABLES[name],
+        "columns": [Column(key, _label(key), _is_number(rows, key)) for key in names],
+        "rows": [[_cell(row, key) for key in names] for row in rows],
+    }
 
 
 def _totals(totals: Mapping[str, object], names: Sequence[str]) -> list[str]:
@@ -104,6 +123,8 @@ def _flat(budget: Mapping[str, object], placed: set[str]) -> list[tuple[str, obj
 
 def _label(name: str) -> str:
     stem, _, unit = name.rpartition("_")
+    if name == "usd":
+        return "Cost (USD)"
     if stem and unit in _UNITS:
         return visible_text(f"{stem.replace('_', ' ').capitalize()} ({_UNITS[unit]})")
     words = name.removeprefix("n_").replace("_", " ")

@@ -1,7 +1,7 @@
 """Stage ``budget``: what a run will ask for, before it asks.
 
 Counts are exact: coalitions, distinct requests, and how many of them the store has already.
-Tokens and seconds are forecasts, from calls of the same model in the store where there are any.
+Tokens, seconds and cost are forecasts, learned from earlier runs where there are any.
 Works right after ``partition``. The store is a hidden input: the stage records what it saw, and
 ``quorum forecast`` prints the same for the store of this moment.
 """
@@ -9,6 +9,7 @@ Works right after ``partition``. The store is a hidden input: the stage records 
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 from typing import cast
 
 from quorum.attribution.absence import AbsencePolicy
@@ -16,69 +17,46 @@ from quorum.config.attribution_views import ForecastView, GenerateView
 from quorum.config.view import RuntimeView
 from quorum.pipeline import artifacts
 from quorum.pipeline.attribution import plan as plan_file
-from quorum.pipeline.attribution.generate import check_capabilities, make_backend
+from quorum.pipeline.attribution.generate import check_capabilities, make_backend, run_digest
 from quorum.pipeline.attribution.plan import Plan, Planned
-from quorum.pipeline.forecasting import (
-    Forecast,
-    Module,
-    columns,
-    forecast_row,
-    read_history,
-    totals,
-)
+from quorum.pipeline.forecasting import Forecast, Module, Situation, make_forecast, write
+from quorum.pricing.history import text_length
 from quorum.records import Request, Target
-from quorum.report.budget import budget_page
 from quorum.runtime.store import GenerationStore, store_path
 
 UNIT = "n_coalitions"
 
 
 def run(root: Path) -> None:
-    """Writes budget.json, budget.csv and budget.html."""
+    """Writes budget.json, budget.csv, budget_history.csv and budget.html."""
     plan = plan_file.read(root / artifacts.PARTITION)
     view = ForecastView.read(root).generate
-    found = live_forecast(plan, view, RuntimeView.read(root))
-    folder = artifacts.fresh_folder(root / artifacts.BUDGET)
-    artifacts.write_text(folder / "budget.json", artifacts.json_text(found))
-    rows = cast("list[dict[str, object]]", found["rows"])
-    artifacts.write_text(folder / "budget.csv", artifacts.csv_text(columns(UNIT), rows))
-    artifacts.write_text(folder / "budget.html", budget_page(found))
+    found = live_forecast(root, plan, view, RuntimeView.read(root))
+    write(artifacts.fresh_folder(root / artifacts.BUDGET), found, UNIT)
 
 
-def live_forecast(plan: Plan, view: GenerateView, runtime: RuntimeView) -> Forecast:
+def live_forecast(root: Path, plan: Plan, view: GenerateView, runtime: RuntimeView) -> Forecast:
     """The forecast against the store of this moment."""
     with GenerationStore(store_path()) as store:
-        return forecast(plan, view, runtime, store)
+        return forecast(root, plan, view, runtime, store)
 
 
 def forecast(
-    plan: Plan, view: GenerateView, runtime: RuntimeView, store: GenerationStore
+    root: Path, plan: Plan, view: GenerateView, runtime: RuntimeView, store: GenerationStore
 ) -> Forecast:
-    """Calls, tokens and seconds of a run, by module and in total."""
+    """Calls, tokens, seconds and cost of a run, by module and in total."""
     backend = make_backend(view, runtime)
     check_capabilities(backend, plan, view)
-    history = read_history(store, backend.target)
-    lanes = backend.lanes or cast("int", runtime.options["max_inflight"])
-    rows = [
-        forecast_row(module, store, history, backend, lanes)
-        for module in modules(plan, view, backend.target, store)
-    ]
     notes = (
         [] if view.estimator is None else ["a second phase counts with all that its budget allows"]
     )
-    limits = sorted({p.binding for p in plan.snapshots})
-    return {
-        "title": "Forecast",
-        "backend": backend.target.backend,
-        "model": backend.target.model,
-        "limits_that_bind": ", ".join(limits),
+    more = {
+        "limits_that_bind": ", ".join(sorted({p.binding for p in plan.snapshots})),
         "n_snapshots": len(plan.snapshots),
-        "n_calls_learned_from": history.n_calls,
-        "rows": rows,
-        "totals": totals(rows, UNIT),
-        "status": "unpriced" if backend.capabilities.priced else "no_cap",
         "notes": notes,
     }
+    situation = Situation.of(root, backend, runtime, store, run_digest(plan, view))
+    return make_forecast(modules(plan, view, backend.target, store), UNIT, situation, more)
 
 
 def modules(plan: Plan, view: GenerateView, target: Target, store: GenerationStore) -> list[Module]:
@@ -111,13 +89,17 @@ def modules(plan: Plan, view: GenerateView, target: Target, store: GenerationSto
             for sample in range(n):
                 request = Request(prompt, options, sample)
                 texts[request.key(target)] = request
-    out = [Module("generate", UNIT, n_coalitions, texts, n_unknown, view.max_tokens)]
-    if view.needs == "continuation":
-        out = [
-            Module("base generation", UNIT, len(plan.snapshots), texts, 0, view.max_tokens),
-            Module("log-likelihood", UNIT, n_coalitions, scores, n_unknown_scores, view.max_tokens),
-        ]
-    return out
+    if view.needs != "continuation":
+        return [Module("generate", UNIT, n_coalitions, texts, n_unknown, view.max_tokens)]
+    typical = fmean([_length(request) for request in texts.values()])
+    return [
+        Module("base generation", UNIT, len(plan.snapshots), texts, 0, view.max_tokens),
+        Module("log-likelihood", UNIT, n_coalitions, scores, n_unknown_scores, 0, typical),
+    ]
+
+
+def _length(request: Request) -> int:
+    return sum(text_length(m.content) for m in request.messages)
 
 
 def _reference(

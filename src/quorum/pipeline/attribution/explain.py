@@ -19,9 +19,11 @@ from quorum.config.prompts import check_targets
 from quorum.config.stages import runtime_view
 from quorum.config.view import InputFile
 from quorum.pipeline.attribution.aggregate import aggregate
-from quorum.pipeline.attribution.generate import generate, run_digest
+from quorum.pipeline.attribution.generate import generate, make_backend, run_digest
 from quorum.pipeline.attribution.partition import make_plan
 from quorum.pipeline.attribution.score import score
+from quorum.pipeline.driving import Driver
+from quorum.pipeline.spending import account
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.store import GenerationStore, store_path
 
@@ -34,10 +36,11 @@ COMMAND_LINE = {
 }
 
 
-def explain(snapshot: Snapshot, settings: Settings) -> dict[str, object]:
+def explain(root: Path, snapshot: Snapshot, settings: Settings) -> dict[str, object]:
     """The attribution object of one prompt, with scheduler metrics and timings beside it.
 
     Args:
+        root: The project's folder.
         snapshot: The prompt.
         settings: Checked settings; their input is not read.
 
@@ -50,14 +53,18 @@ def explain(snapshot: Snapshot, settings: Settings) -> dict[str, object]:
     marks = [time.perf_counter()]
     plan = make_plan([snapshot], partition_view(settings, InputFile("command line", "")))
     marks.append(time.perf_counter())
-    view = generate_view(settings)
+    view, runtime = generate_view(settings), runtime_view(settings)
     path = store_path()
-    ledger = UsageLedger(Path(path).parent / "runs" / run_digest(plan, view))
-    with GenerationStore(path) as store:
-        generated = generate(plan, view, runtime_view(settings), store, ledger)
+    name = run_digest(plan, view)
+    backend = make_backend(view, runtime)
+    with GenerationStore(path) as store, account(root, name, backend, runtime, store) as spending:
+        folder = Path(path).parent / "runs" / name
+        ledger = UsageLedger(folder)
+        driver = Driver(backend, store, runtime, folder, spending)
+        generated = generate(plan, view, driver, ledger)
     ledger.finish()
     marks.append(time.perf_counter())
-    scored = score(plan, generated.rows, score_view(settings))
+    scored = score(plan, generated.rows, score_view(settings), generated.incomplete)
     marks.append(time.perf_counter())
     (attribution,) = aggregate(plan, scored, aggregate_view(settings), generated.identity)
     marks.append(time.perf_counter())

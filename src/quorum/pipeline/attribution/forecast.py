@@ -18,4 +18,4 @@ def forecast(root: Path, settings: Settings) -> dict[str, object]:
     section = cast("dict[str, dict[str, object]]", settings)
     path = input_path(root, str(section["input"]["path"])).relative_to(root).as_posix()
     plan = plan_of_file(root, partition_view(settings, InputFile(path, "")))
-    return live_forecast(plan, generate_view(settings), runtime_view(settings))
+    return live_forecast(root, plan, generate_view(settings), runtime_view(settings))

@@ -6,12 +6,12 @@ tokens) and, as a log that nothing depends on, usage, counts and timings of this
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from quorum.attribution.absence import AbsencePolicy
 from quorum.backends.base import Backend
@@ -24,10 +24,11 @@ from quorum.pipeline.attribution import plan as plan_file
 from quorum.pipeline.attribution.plan import Plan
 from quorum.pipeline.attribution.pool import Pool, target_text
 from quorum.pipeline.attribution.replies import ReplyRow, write_rows
+from quorum.pipeline.driving import Driver
+from quorum.pipeline.forecasting import one_line
+from quorum.pipeline.spending import account
 from quorum.runtime.ledger import UsageLedger
-from quorum.runtime.options import RuntimeOptions
-from quorum.runtime.progress import progress_for
-from quorum.runtime.scheduler import RunStats, run_jobs
+from quorum.runtime.scheduler import RunStats
 from quorum.runtime.store import GenerationStore, store_path
 
 
@@ -39,11 +40,13 @@ class Generated:
         rows: Replies by snapshot id, sorted by coalition and repeat.
         stats: Counts and timings of this execution.
         identity: Which model answered.
+        incomplete: Snapshots that a cap left without all their replies, and how many they have.
     """
 
     rows: Mapping[str, list[ReplyRow]]
     stats: RunStats
     identity: Mapping[str, object]
+    incomplete: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(root: Path) -> None:
@@ -53,10 +56,14 @@ def run(root: Path) -> None:
     runtime = RuntimeView.read(root)
     log = root / artifacts.GENERATE_LOG
     path = store_path()
-    folder = path.parent / "runs" / run_digest(plan, view)
-    ledger = UsageLedger(folder)
-    with GenerationStore(path) as store:
-        generated = generate(plan, view, runtime, store, ledger)
+    name = run_digest(plan, view)
+    folder = path.parent / "runs" / name
+    backend = make_backend(view, runtime)
+    with GenerationStore(path) as store, account(root, name, backend, runtime, store) as spending:
+        announce(root, plan, view, runtime, store)
+        ledger = UsageLedger(folder)
+        driver = Driver(backend, store, runtime, folder, spending)
+        generated = generate(plan, view, driver, ledger)
     ledger.finish()
     artifacts.fresh_folder(log)
     for name in ("usage.csv", "usage.json"):
@@ -67,7 +74,19 @@ def run(root: Path) -> None:
 
 def run_digest(plan: Plan, view: GenerateView) -> str:
     """What the calls of a run belong to: the plan's prompts and the settings of ``generate``."""
-    return digest([[p.snapshot.digest for p in plan.snapshots], view.dump()])[:16]
+    settings = replace(view, partial=None).dump()  # a raised cap goes on with the same run
+    return digest([[p.snapshot.digest for p in plan.snapshots], settings])[:16]
+
+
+def announce(
+    root: Path, plan: Plan, view: GenerateView, runtime: RuntimeView, store: GenerationStore
+) -> None:
+    """Says, before the first call, what the run will take."""
+    if runtime.options["progress"] == "off":
+        return
+    from quorum.pipeline.attribution.budget import forecast  # which builds on this module
+
+    sys.stderr.write(one_line(forecast(root, plan, view, runtime, store)) + "\n")
 
 
 def make_backend(view: GenerateView, runtime: RuntimeView) -> Backend:
@@ -76,11 +95,7 @@ def make_backend(view: GenerateView, runtime: RuntimeView) -> Backend:
 
 
 def generate(
-    plan: Plan,
-    view: GenerateView,
-    runtime: RuntimeView,
-    store: GenerationStore,
-    ledger: UsageLedger | None,
+    plan: Plan, view: GenerateView, driver: Driver, ledger: UsageLedger | None
 ) -> Generated:
     """Replies to every coalition of the plan, from the store where it has them.
 
@@ -88,33 +103,25 @@ def generate(
         SettingsError: The backend cannot do what the run needs; nothing was asked.
         BackendError: A call failed; everything finished is in the store.
     """
-    backend = make_backend(view, runtime)
-    options = RuntimeOptions(**cast("dict[str, Any]", runtime.options))
-    check_capabilities(backend, plan, view)
-    reuse = backend.capabilities.prefix_reuse and options.group_by_prefix
+    check_capabilities(driver.backend, plan, view)
+    backend = driver.backend
+    group_by_prefix = bool(driver.runtime.options["group_by_prefix"])
+    reuse = backend.capabilities.prefix_reuse and group_by_prefix
     target = backend.target
     pool = Pool(plan, view, target, group_by_prefix=reuse)
-
-    async def drive() -> RunStats:
-        try:
-            with progress_for(options.progress, "generate", pool.n_jobs) as progress:
-                return await run_jobs(
-                    backend,
-                    store,
-                    pool.groups(),
-                    on_result=pool.accept,
-                    options=options,
-                    ledger=ledger,
-                    progress=progress,
-                )
-        finally:
-            await backend.close()
-
-    stats = asyncio.run(drive())
+    stats = driver.drive(
+        pool.groups(), pool.accept, label="generate", n_jobs=pool.n_jobs, ledger=ledger
+    )
     for state in pool.snapshots:
         state.rows.sort(key=ReplyRow.order)
     identity = {"backend": target.backend, "model": target.model, "identity": dict(target.identity)}
-    return Generated({s.planned.id: s.rows for s in pool.snapshots}, stats, identity)
+    incomplete = {
+        s.planned.id: f"a cap was reached: {len(s.rows)} replies there, {s.waiting} missing"
+        for s in pool.snapshots
+        if stats.stopped and s.waiting
+    }
+    rows = {s.planned.id: s.rows for s in pool.snapshots}
+    return Generated(rows, stats, identity, incomplete)
 
 
 def check_capabilities(backend: Backend, plan: Plan, view: GenerateView) -> None:
@@ -153,7 +160,10 @@ def write(generated: Generated, folder: Path) -> None:
     """Writes ``generations/`` and which model answered."""
     for snapshot_id, rows in generated.rows.items():
         write_rows(folder, snapshot_id, rows)
-    artifacts.write_text(folder / "model.json", artifacts.json_text(dict(generated.identity)))
+    facts = dict(generated.identity)
+    if generated.incomplete:
+        facts["incomplete"] = dict(generated.incomplete)
+    artifacts.write_text(folder / "model.json", artifacts.json_text(facts))
 
 
 def _write_log(generated: Generated, log: Path) -> None:

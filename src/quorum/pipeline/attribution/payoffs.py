@@ -78,7 +78,7 @@ def payoffs_of(planned: Planned, rows: Sequence[ReplyRow], value: Part, referenc
     target = planned.snapshot.target if reference == "target" else base.generation.text
     assert target is not None
     if is_scoring and not target:
-        return _unscored(n, base, "the base generation is empty: it has no likelihood")
+        return unscored(planned, [base], "the base generation is empty: it has no likelihood")
     used = [r for r in rows if r.generation.token_logprobs is not None] if is_scoring else texts
     samples = 1 + max(r.sample for r in used if r.coalition == 0)
     repeats = [r for r in used if r.coalition == grand]
@@ -106,16 +106,21 @@ def payoffs_of(planned: Planned, rows: Sequence[ReplyRow], value: Part, referenc
     )
 
 
-def _unscored(n: int, base: ReplyRow, reason: str) -> Scored:
+def unscored(planned: Planned, rows: Sequence[ReplyRow], reason: str) -> Scored:
+    """A snapshot without payoffs, and why; with its base generation where there is one."""
+    n = len(planned.players)
+    grand = (1 << n) - 1
+    texts = [r for r in rows if r.generation.token_logprobs is None and r.sample == 0]
+    base = next((r for r in texts if r.coalition == grand), None)
     return Scored(
         coalitions=np.zeros((0, n), bool),
         payoffs=np.zeros(0),
         spreads=np.zeros(0),
         n_samples=1,
-        base_generation=base.generation.text,
+        base_generation="" if base is None else base.generation.text,
         empty_generation=None,
-        finish_reason=base.generation.finish_reason,
-        n_requests=1,
+        finish_reason="not_asked" if base is None else base.generation.finish_reason,
+        n_requests=len({row.key for row in rows}),
         reason=reason,
     )
 

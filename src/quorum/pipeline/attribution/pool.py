@@ -18,7 +18,6 @@ from quorum.records import Generation, Request, Target
 from quorum.runtime.scheduler import Job
 
 RUN = 16  # jobs with a common beginning that one lane works through in a row
-MODULE = "attribution"
 
 
 class Address(NamedTuple):
@@ -181,8 +180,9 @@ class Pool:
         if address.is_score:
             text = self._reference(address.snapshot)
             assert text is not None
-            return Job(Request(messages, continuation=text), address, MODULE)
-        return Job(Request(messages, view.decoding, address.sample), address, MODULE)
+            return Job(Request(messages, continuation=text), address, "log-likelihood")
+        module = "base generation" if self._is_scoring else "generate"
+        return Job(Request(messages, view.decoding, address.sample), address, module)
 
 
 def target_text(planned: Planned) -> str:

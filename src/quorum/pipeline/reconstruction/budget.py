@@ -19,11 +19,12 @@ from quorum.pipeline import artifacts
 from quorum.pipeline.forecasting import (
     Forecast,
     Module,
+    Situation,
     columns,
-    forecast_row,
-    read_history,
-    totals,
+    make_forecast,
+    write,
 )
+from quorum.pipeline.reconstruction.checkpoints import identity, run_folder
 from quorum.pipeline.reconstruction.generate import (
     check_capabilities,
     choose_by,
@@ -34,28 +35,30 @@ from quorum.pipeline.reconstruction.interview import ASK, LEARN, Interview, Repl
 from quorum.pipeline.reconstruction.questions import Targets, read_questions, read_targets, split_of
 from quorum.reconstruction.learner import MAX_TOKENS
 from quorum.reconstruction.survey import Question
-from quorum.report.budget import budget_page
 from quorum.runtime.store import GenerationStore, store_path
 
 UNIT = "n_personas"
-LEARN_CHARACTERS = 1200.0  # of a learner's prompt: three questions, their options, the task
+LEARN_LENGTH = 1200.0  # of a learner's prompt: three questions, their options, the task
 
 
 def run(root: Path) -> None:
-    """Writes budget.json, budget.csv and budget.html."""
+    """Writes budget.json, budget.csv, budget_history.csv and budget.html."""
     partition = root / artifacts.PARTITION
     view = ForecastView.read(root).generate
     targets = None if view.weighting is None else read_targets(partition, "train")
-    questions = read_questions(partition)
-    found = live_forecast(questions, targets, split_of(partition), view, RuntimeView.read(root))
-    folder = artifacts.fresh_folder(root / artifacts.BUDGET)
-    artifacts.write_text(folder / "budget.json", artifacts.json_text(found))
-    rows = cast("list[dict[str, object]]", found["rows"])
-    artifacts.write_text(folder / "budget.csv", artifacts.csv_text(columns(UNIT), rows))
-    artifacts.write_text(folder / "budget.html", budget_page(found))
+    found = live_forecast(
+        root,
+        read_questions(partition),
+        targets,
+        split_of(partition),
+        view,
+        RuntimeView.read(root),
+    )
+    write(artifacts.fresh_folder(root / artifacts.BUDGET), found, UNIT)
 
 
 def live_forecast(
+    root: Path,
     questions: tuple[Question, ...],
     targets: Targets | None,
     by: str,
@@ -67,38 +70,30 @@ def live_forecast(
         return _of_panel(questions)
     backend = cast("Backend", view.backend.make(**runtime.backend))
     check_capabilities(backend, view)
-    active, script = make_interview(view, questions, backend)
-    interview = Interview(
-        active,
-        script,
-        backend.target,
-        {},
-        choose_active=choose_by(view, questions, targets, by),
-    )
-    lanes = backend.lanes or cast("int", runtime.options["max_inflight"])
     with GenerationStore(store_path()) as store:
-        replayed = replay(interview, store.get, backend.target)
-        history = read_history(
-            store, backend.target, choices=script.elicitation.needs == "choice_probs"
-        )
-        rows = []
-        for module in modules(view, script, replayed):
-            n_found = replayed.n_found[module.name]
-            row = forecast_row(module, store, history, backend, lanes)
-            for column in ("n_requests", "n_in_store"):
-                row[column] = cast("int", row[column]) + n_found
-            rows.append(row)
-    return {
-        "title": "Forecast",
-        "backend": backend.target.backend,
-        "model": backend.target.model,
-        "n_questions": len(questions),
-        "n_calls_learned_from": history.n_calls,
-        "rows": rows,
-        "totals": totals(rows, UNIT),
-        "status": "unpriced" if backend.capabilities.priced else "no_cap",
-        "notes": _notes(view),
-    }
+        return forecast(root, questions, targets, by, view, runtime, backend, store)
+
+
+def forecast(
+    root: Path,
+    questions: tuple[Question, ...],
+    targets: Targets | None,
+    by: str,
+    view: GenerateView,
+    runtime: RuntimeView,
+    backend: Backend,
+    store: GenerationStore,
+) -> Forecast:
+    """Calls, tokens, seconds and cost of a run, by module and in total."""
+    active, script = make_interview(view, questions, backend)
+    chooser = choose_by(view, questions, targets, by)
+    interview = Interview(active, script, backend.target, {}, choose_active=chooser)
+    replayed = replay(interview, store.get, backend.target)
+    what = identity(view, questions, targets if view.weighting else None, backend.target)
+    name = run_folder(Path(store.path), what).name
+    situation = Situation.of(root, backend, runtime, store, name)
+    more = {"n_questions": len(questions), "notes": _notes(view)}
+    return make_forecast(modules(view, script, replayed), UNIT, situation, more)
 
 
 def modules(view: GenerateView, script: Script, replayed: Replayed) -> list[Module]:
@@ -116,7 +111,8 @@ def modules(view: GenerateView, script: Script, replayed: Replayed) -> list[Modu
             requests=replayed.missing[name],
             n_unknown=totals[name] - replayed.n_found[name] - len(replayed.missing[name]),
             max_tokens=max_tokens if name == ASK else MAX_TOKENS,
-            typical_characters=fmean(lengths) if name == ASK else LEARN_CHARACTERS,
+            typical_length=fmean(lengths) if name == ASK else LEARN_LENGTH,
+            n_found=replayed.n_found[name],
         )
         for name in (ASK, LEARN)
         if totals[name]
@@ -126,16 +122,19 @@ def modules(view: GenerateView, script: Script, replayed: Replayed) -> list[Modu
 def _of_panel(questions: Sequence[Question]) -> Forecast:
     """Nothing is asked of a model."""
     row: dict[str, object] = dict.fromkeys(columns(UNIT), 0)
+    row |= {f"usd_{end}": "0.00" for end in ("low", "base", "high")}
     row |= {"module": "panel", UNIT: None, "source": "answers are in the table"}
+    now = {key: value for key, value in row.items() if key != "scenario"}
     return {
         "title": "Forecast",
         "backend": "panel",
         "model": "respondents",
         "n_questions": len(questions),
-        "n_calls_learned_from": 0,
-        "rows": [row],
-        "totals": totals([row], UNIT),
+        "rows": [now],
+        "totals": {key: now[key] for key in now if key not in ("module", "source")},
+        "scenarios": [{**row, "scenario": "remaining"}],
         "status": "no_cap",
+        "history": [],
         "notes": ["people of a table answer: no model is called"],
     }
 

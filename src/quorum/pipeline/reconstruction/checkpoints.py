@@ -44,6 +44,7 @@ def identity(
     """
     settings = asdict(view)
     settings.pop("bank")
+    settings.pop("partial")  # a raised cap goes on with the same run
     found = dict(_flat("", settings))
     found["survey"] = digest([asdict(q) for q in questions])
     found["bank"] = digest(list(view.bank or ()))

@@ -25,6 +25,7 @@ def forecast(root: Path, settings: Settings) -> Forecast:
         {q: share for q, share in prepared.refused.items() if q in train},
     )
     return live_forecast(
+        root,
         prepared.questions,
         targets,
         str(prepared.split["by"]),

@@ -7,10 +7,10 @@ log that nothing depends on. No test target is read here.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import shutil
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +22,8 @@ from quorum.config.reconstruction_views import GenerateView
 from quorum.config.view import RuntimeView
 from quorum.errors import SettingsError
 from quorum.pipeline import artifacts
+from quorum.pipeline.driving import Driver
+from quorum.pipeline.forecasting import one_line
 from quorum.pipeline.reconstruction.checkpoints import Checkpoint, identity, run_folder
 from quorum.pipeline.reconstruction.interview import (
     ASK,
@@ -42,6 +44,7 @@ from quorum.pipeline.reconstruction.questions import (
 from quorum.pipeline.reconstruction.replies import write_rows
 from quorum.pipeline.reconstruction.tables import write_tables
 from quorum.pipeline.reconstruction.weights import choose_active
+from quorum.pipeline.spending import account
 from quorum.reconstruction.active import ActiveGeneration, PoolRules
 from quorum.reconstruction.bank import Bank, read_bank
 from quorum.reconstruction.elicitation import Elicitation
@@ -50,9 +53,7 @@ from quorum.reconstruction.survey import Question
 from quorum.reconstruction.trajectories import Trajectories
 from quorum.runtime.checkpoint import FOLDER
 from quorum.runtime.ledger import UsageLedger
-from quorum.runtime.options import RuntimeOptions
-from quorum.runtime.progress import progress_for
-from quorum.runtime.scheduler import RunStats, run_jobs
+from quorum.runtime.scheduler import RunStats
 from quorum.runtime.store import GenerationStore, store_path
 
 
@@ -80,17 +81,34 @@ class Generated:
 def run(root: Path) -> None:
     """Asks for what the store lacks and writes all replies."""
     view = GenerateView.read(root)
-    runtime = RuntimeView.read(root)
-    partition = root / artifacts.PARTITION
-    questions = read_questions(partition)
-    log = root / artifacts.GENERATE_LOG
-    result = root / artifacts.GENERATE
+    questions = read_questions(root / artifacts.PARTITION)
     if view.respondents is not None:
         generated = Generated(*ask_panel(root, view, questions), stats=None)
-        artifacts.fresh_folder(log)
-        write(generated, artifacts.fresh_folder(result))
-        _write_log(generated, log)
-        return
+        folder = None
+    else:
+        generated, folder = ask_model(root, view, RuntimeView.read(root), questions)
+    log = artifacts.fresh_folder(root / artifacts.GENERATE_LOG)
+    result = artifacts.fresh_folder(root / artifacts.GENERATE)
+    write(generated, result)
+    if folder is not None:
+        shutil.copytree(folder / FOLDER, result / FOLDER)
+        for name in ("usage.csv", "usage.json"):
+            artifacts.write_text(log / name, (folder / name).read_text(encoding="utf-8"))
+    _write_log(generated, log)
+
+
+def ask_model(
+    root: Path, view: GenerateView, runtime: RuntimeView, questions: tuple[Question, ...]
+) -> tuple[Generated, Path]:
+    """Personas of a model, made and asked; and the run's folder.
+
+    Raises:
+        SettingsError: The backend cannot do what the run needs; nothing was asked.
+        RefusedError: The run's checkpoint is lost, damaged or another run's.
+        BudgetError: A cap is reached, or there is none for calls that cost money.
+        BackendError: A call failed; everything finished is kept.
+    """
+    partition = root / artifacts.PARTITION
     targets = None if view.weighting is None else read_targets(partition, "train")
     backend = cast("Backend", view.backend.make(**runtime.backend))
     check_capabilities(backend, view)
@@ -98,10 +116,14 @@ def run(root: Path) -> None:
     path = store_path()
     checkpoint = Checkpoint(run_folder(path, what), what)
     active, script = make_interview(view, questions, backend)
-    options = RuntimeOptions(**cast("dict[str, Any]", runtime.options))
-    replies = checkpoint.load(active, options.resume)
-    ledger = UsageLedger(checkpoint.folder)
-    with GenerationStore(path) as store:
+    folder = checkpoint.folder
+    with (
+        GenerationStore(path) as store,
+        account(root, folder.name, backend, runtime, store) as spending,
+    ):
+        replies = checkpoint.load(active, cast("str | None", runtime.options["resume"]))
+        announce(root, questions, targets, view, runtime, backend, store)
+        ledger = UsageLedger(folder)
         interview = Interview(
             active,
             script,
@@ -110,18 +132,36 @@ def run(root: Path) -> None:
             choose_active=choose_by(view, questions, targets, split_of(partition)),
             on_round=lambda done: checkpoint.save(done.active, done.replies),
         )
-        stats = _converse(
-            interview, backend, store, ledger, options, sum(planned(view, script).values())
+        n_kept = sum(map(len, replies.values()))
+        stats = Driver(backend, store, runtime, folder, spending).drive(
+            interview.start(),
+            interview.accept,
+            label=ASK,
+            n_jobs=max(0, sum(planned(view, script).values()) - n_kept),
+            ledger=ledger,
+            note=f"{n_kept} replies are kept from the run's checkpoint" if n_kept else "",
         )
     ledger.finish()
-    generated = _generated(interview, backend, stats)
-    artifacts.fresh_folder(log)
-    for name in ("usage.csv", "usage.json"):
-        text = (checkpoint.folder / name).read_text(encoding="utf-8")
-        artifacts.write_text(log / name, text)
-    write(generated, artifacts.fresh_folder(result))
-    shutil.copytree(checkpoint.folder / FOLDER, result / FOLDER)
-    _write_log(generated, log)
+    return _generated(interview, backend, stats), folder
+
+
+def announce(
+    root: Path,
+    questions: tuple[Question, ...],
+    targets: Targets | None,
+    view: GenerateView,
+    runtime: RuntimeView,
+    backend: Backend,
+    store: GenerationStore,
+) -> None:
+    """Says, before the first call, what the run will take."""
+    if runtime.options["progress"] == "off":
+        return
+    from quorum.pipeline.reconstruction.budget import forecast  # which builds on this module
+
+    by = split_of(root / artifacts.PARTITION)
+    found = forecast(root, questions, targets, by, view, runtime, backend, store)
+    sys.stderr.write(one_line(found) + "\n")
 
 
 def check_capabilities(backend: Backend, view: GenerateView) -> None:
@@ -204,36 +244,6 @@ def choose_by(
     )
 
 
-def _converse(
-    interview: Interview,
-    backend: Backend,
-    store: GenerationStore,
-    ledger: UsageLedger,
-    options: RuntimeOptions,
-    n_jobs: int,
-) -> RunStats:
-    n_kept = sum(map(len, interview.replies.values()))
-
-    async def drive() -> RunStats:
-        try:
-            with progress_for(options.progress, ASK, max(0, n_jobs - n_kept)) as progress:
-                if n_kept:
-                    progress.note(f"{n_kept} replies are kept from the run's checkpoint")
-                return await run_jobs(
-                    backend,
-                    store,
-                    interview.start(),
-                    on_result=interview.accept,
-                    options=options,
-                    ledger=ledger,
-                    progress=progress,
-                )
-        finally:
-            await backend.close()
-
-    return asyncio.run(drive())
-
-
 def _generated(interview: Interview, backend: Backend, stats: RunStats) -> Generated:
     active, target = interview.active, backend.target
     return Generated(
@@ -246,7 +256,7 @@ def _generated(interview: Interview, backend: Backend, stats: RunStats) -> Gener
             "model": target.model,
             "identity": dict(target.identity),
             "respondents": "model",
-            "stop_reason": active.stop_reason,
+            "stop_reason": "cap" if stats.stopped else active.stop_reason,
             "learner": active.learner_log,
         },
         stats=stats,

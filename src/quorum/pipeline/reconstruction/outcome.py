@@ -219,6 +219,9 @@ def _mode_summary(scored: Scored) -> list[Row]:
 def _notes(scored: Scored) -> list[str]:
     notes = [str(note) for note in _texts(scored.split)]
     notes += [f"{f.name}: {note}" for f in scored.fits for note in f.found.fit.notes]
+    if scored.pool.facts["stop_reason"] == "cap":
+        n_left_out = len(scored.pool.personas) - len(scored.answers)
+        notes.append(f"A cap ended the run: {n_left_out} personas without test answers left out.")
     if not scored.asked_all:
         notes.append("Test questions were asked of the personas with weight only.")
     return notes

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from quorum.config.reconstruction_views import ScoreView
+from quorum.errors import BudgetError
 from quorum.pipeline import artifacts
 from quorum.pipeline.reconstruction import outcome
 from quorum.pipeline.reconstruction.answers import Answers, answers_of
@@ -97,7 +98,11 @@ def score(root: Path, view: ScoreView) -> Scored:
     elicitation = cast("Elicitation", view.elicitation.make())
     replies = read_rows(root / artifacts.GENERATE)
     answers = answers_of(replies, questions, elicitation)
+    pool = read_pool(root / artifacts.GENERATE)
     without_weight = _not_asked_test(answers, questions)
+    if pool.facts["stop_reason"] == "cap":  # who was not asked all of it is left out
+        answers = _without(answers, without_weight)
+        without_weight = []
     sheet = make_sheet(
         answers,
         questions,
@@ -120,7 +125,6 @@ def score(root: Path, view: ScoreView) -> Scored:
         )
         for name in names
     ]
-    pool = read_pool(root / artifacts.GENERATE)
     keys = {row.key for rows in replies.values() for row in rows} - {""}  # people have none
     return Scored(
         questions=questions,
@@ -132,6 +136,17 @@ def score(root: Path, view: ScoreView) -> Scored:
         asked_all=not without_weight,
         n_requests=len(keys) + len(cast("list[object]", pool.facts["learner"])),
     )
+
+
+def _without(answers: Answers, personas: Sequence[str]) -> Answers:
+    left = {persona: found for persona, found in answers.items() if persona not in set(personas)}
+    if not left:
+        raise BudgetError(
+            "budget.on_cap=partial",
+            "the cap was reached before anybody was asked the test questions",
+            mend="Raise the cap and run the same command again: what is done is kept",
+        )
+    return left
 
 
 def _not_asked_test(answers: Answers, questions: Sequence[Question]) -> list[str]:
