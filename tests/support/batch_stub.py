@@ -1,7 +1,8 @@
 """The batch endpoints of OpenAI and Anthropic, on a ``ProviderStub``, which count lines.
 
 ``BatchStub(provider)`` adds them. A line's fate is scripted by ``answer``: a ``Reply``, a
-``Failure`` (an error line), or ``EXPIRED``. A batch ends after it was looked at ``n_polls`` times.
+``Failure`` (an error line), or ``EXPIRED``. A batch ends after it was looked at, or listed,
+``n_polls`` times.
 ``submitted`` holds every line that ever came in a batch: what a provider would charge for.
 """
 
@@ -159,6 +160,9 @@ class BatchStub:
 
     def _list(self, seen: Seen, is_openai: bool) -> Raw:
         query = parse_qs(seen.query)
+        for batch in self.batches:
+            batch.n_polls += 1
+            self._end(batch)
         rows = [b for b in reversed(self.batches) if not (self.is_slow_to_list and b.is_hidden)]
         after = query.get("after", query.get("after_id"))
         if after:
