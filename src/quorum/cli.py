@@ -74,7 +74,25 @@ def _parser() -> argparse.ArgumentParser:
     forecast.add_argument("--json", action="store_true", help="print the forecast as JSON")
     _add_settings(forecast)
     forecast.set_defaults(command=_forecast)
-    for command in (explain, validate, forecast):  # --debug may stand after the command, too
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="send a backend one tiny request and print what works",
+        description="Sends one tiny request (it may cost a fraction of a cent) and prints what "
+        "the backend can do. Nothing is stored.",
+        epilog="example: quorum doctor openai -S model=gpt-4o-mini",
+    )
+    doctor.add_argument("backend", help="an option of conf/backend")
+    doctor.add_argument("--thorough", action="store_true", help="try all that is declared")
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
+    _add_settings(doctor)
+    doctor.set_defaults(command=_doctor)
+    for command in (
+        explain,
+        validate,
+        forecast,
+        doctor,
+    ):  # --debug may stand after the command, too
         command.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
@@ -211,6 +229,25 @@ def _forecast(args: argparse.Namespace) -> None:
     _print_table(f"Forecast: {found['backend']} {found['model']}", _transposed(shown))
     for row in rows:
         sys.stdout.write(f"{row['module']}: seconds from {row['source']}\n")
+
+
+def _doctor(args: argparse.Namespace) -> None:
+    from quorum.config.compose import compose
+    from quorum.pipeline.doctor import doctor
+
+    root = project_root()
+    params = changed_params(root, [f"backend={args.backend}", *args.changes])
+    found = doctor(root, compose(root, params), is_thorough=args.thorough)
+    if args.json:
+        _print_json(found)
+    else:
+        shown = ("model_version", "reply", "finish_reason", "seconds", "usage", "limits")
+        facts = [{"": key, "found": found.get(key)} for key in shown]
+        _print_table(f"{found['backend']} {found['model']}", facts)
+        _print_table("What it can do", cast("list[dict[str, object]]", found["capabilities"]))
+    if found["problem"] is not None:
+        sys.stderr.write(f"error: {found['problem']}\n")
+        sys.exit(cast("int", found["exit_code"]))
 
 
 def _transposed(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:

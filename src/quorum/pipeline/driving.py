@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from quorum.backends.base import Backend
 from quorum.config.view import RuntimeView
+from quorum.errors import SettingsError
+from quorum.pipeline.spending import mode_of
+from quorum.records import Generation
+from quorum.runtime.batch import BatchBackend, run_batches
 from quorum.runtime.caps import Account
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.options import RuntimeOptions
 from quorum.runtime.progress import progress_for
-from quorum.runtime.scheduler import Groups, OnResult, RunStats, run_jobs
+from quorum.runtime.scheduler import Groups, Job, OnResult, RunStats, run_jobs
 from quorum.runtime.store import GenerationStore
 
 
@@ -27,6 +32,7 @@ class Driver:
         runtime: How the run is carried out.
         folder: The run's folder beside the store: ledger, checkpoint, journal of batches.
         spending: The account that calls are booked in; None where nothing is capped.
+        on_pilot: Called once, after ``budget.pilot`` calls, to forecast again from them.
     """
 
     backend: Backend
@@ -34,6 +40,7 @@ class Driver:
     runtime: RuntimeView
     folder: Path
     spending: Account | None
+    on_pilot: Callable[[], None] | None = None
 
     def drive(
         self,
@@ -57,11 +64,27 @@ class Driver:
         """
         options = RuntimeOptions(**cast("dict[str, Any]", self.runtime.options))
 
+        on_result = self._with_pilot(on_result)
+        on_cap = cast("Literal['fail', 'partial']", self.runtime.caps["on_cap"])
+        batches = batches_of(self.backend)
+
         async def run() -> RunStats:
             try:
                 with progress_for(options.progress, label, n_jobs) as progress:
                     if note:
                         progress.note(note)
+                    if batches is not None:
+                        return await run_batches(
+                            batches,
+                            self.store,
+                            groups,
+                            on_result=on_result,
+                            options=options,
+                            ledger=ledger,
+                            progress=progress,
+                            spending=self.spending,
+                            on_cap=on_cap,
+                        )
                     return await run_jobs(
                         self.backend,
                         self.store,
@@ -71,9 +94,56 @@ class Driver:
                         ledger=ledger,
                         progress=progress,
                         spending=self.spending,
-                        on_cap=cast("Literal['fail', 'partial']", self.runtime.caps["on_cap"]),
+                        on_cap=on_cap,
                     )
             finally:
                 await self.backend.close()
 
         return asyncio.run(run())
+
+    def _with_pilot(self, on_result: OnResult) -> OnResult:
+        """The same, and after the pilot's last call a new forecast."""
+        n_pilot, on_pilot = cast("int", self.runtime.caps["pilot"]), self.on_pilot
+        if n_pilot == 0 or on_pilot is None:
+            return on_result
+        left = n_pilot
+
+        def counting(job: Job, generation: Generation, from_store: bool) -> Groups:  # noqa: FBT001
+            nonlocal left
+            left -= not from_store
+            if left == 0:
+                left = -1
+                on_pilot()
+            return on_result(job, generation, from_store)
+
+        return counting
+
+
+def batches_of(backend: Backend) -> BatchBackend | None:
+    """The backend's batches, where its mode is ``batch``; else None.
+
+    Raises:
+        SettingsError: The server takes no batches.
+    """
+    if mode_of(backend) != "batch":
+        return None
+    if not backend.capabilities.batch:
+        raise SettingsError(
+            "backend.mode",
+            "this server takes no batches",
+            got="batch",
+            allowed="sync",
+            mend="Where it does: -S ++backend.batch=true",
+        )
+    from quorum.backends.anthropic import Anthropic
+    from quorum.backends.openai import OpenAI
+
+    if isinstance(backend, OpenAI):
+        from quorum.backends.openai_batch import OpenAIBatch
+
+        return OpenAIBatch(backend)
+    if isinstance(backend, Anthropic):
+        from quorum.backends.anthropic_batch import AnthropicBatch
+
+        return AnthropicBatch(backend)
+    raise SettingsError("backend.mode", "no adapter for batches", got=backend.target.backend)

@@ -46,6 +46,7 @@ BANDS = tuple(
     for end in ("low", "base", "high")
 )
 LEVEL = 0.9
+MIN_PILOT = 20  # calls of the run itself from which on they decide
 MAX_FACTS = 20_000  # requests of the store whose lengths are looked at
 EMBEDDED_TEMPLATE = 30.0  # tokens of its chat template, which adds a system message
 
@@ -115,6 +116,17 @@ class Situation:
         runs = Path(self.store.path).absolute().parent / "runs"
         return read_history([f for f in sorted(runs.glob("*")) if f.is_dir()], self._facts())
 
+    def pilots(self) -> dict[str, RunUsage]:
+        """What this run's own calls used so far, by module, where they are enough to go by."""
+        mark = (self.backend.target.backend, self.backend.target.model, mode_of(self.backend))
+        return {
+            run.module: run
+            for run in self.runs
+            if run.run == self.run
+            and (run.backend, run.model, run.mode) == mark
+            and run.n_requests >= MIN_PILOT
+        }
+
     @property
     def history(self) -> tuple[RunUsage, ...]:
         """What earlier runs used; not what this run has used so far."""
@@ -154,7 +166,8 @@ def make_forecast(
         for name, (_, mode) in SCENARIOS.items()
         if mode == "sync" or backend.capabilities.batch
     ]
-    found = scenarios(parts, model, price, level=LEVEL, names=names)
+    pilots = situation.pilots()
+    found = scenarios(parts, model, price, level=LEVEL, names=names, pilots=pilots)
     chosen = "remaining_batch" if mode_of(backend) == "batch" else "remaining"
     rows = [row for scenario in found for row in _rows(scenario, modules, unit, parts, situation)]
     now = [row for row in rows if row["scenario"] == chosen]
@@ -164,7 +177,9 @@ def make_forecast(
     state = status(usd, cap, spent) if backend.capabilities.priced else "no_cap"
     fits = None
     if cap is not None and price is not None and backend.capabilities.priced:
-        fits = what_fits(parts, model, price, cap, spent_usd=spent, level=LEVEL, mode=current.mode)
+        fits = what_fits(
+            parts, model, price, cap, spent_usd=spent, level=LEVEL, mode=current.mode, pilots=pilots
+        )
     return {
         "title": "Forecast",
         "backend": backend.target.backend,
@@ -172,7 +187,8 @@ def make_forecast(
         **more,
         "scenario": chosen,
         "level": LEVEL,
-        "n_calls_learned_from": sum(run.n_calls for run in runs),
+        "n_calls_learned_from": sum(r.n_calls for r in (*runs, *pilots.values())),
+        "n_calls_of_this_run": sum(r.n_calls for r in pilots.values()),
         "rows": [{k: v for k, v in row.items() if k != "scenario"} for row in now],
         "totals": _totals(now, unit),
         "cap_usd": None if cap is None else usd_text(cap),

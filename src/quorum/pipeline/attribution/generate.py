@@ -62,7 +62,14 @@ def run(root: Path) -> None:
     with GenerationStore(path) as store, account(root, name, backend, runtime, store) as spending:
         announce(root, plan, view, runtime, store)
         ledger = UsageLedger(folder)
-        driver = Driver(backend, store, runtime, folder, spending)
+        driver = Driver(
+            backend,
+            store,
+            runtime,
+            folder,
+            spending,
+            on_pilot=lambda: announce(root, plan, view, runtime, store),
+        )
         generated = generate(plan, view, driver, ledger)
     ledger.finish()
     artifacts.fresh_folder(log)

@@ -133,7 +133,15 @@ def ask_model(
             on_round=lambda done: checkpoint.save(done.active, done.replies),
         )
         n_kept = sum(map(len, replies.values()))
-        stats = Driver(backend, store, runtime, folder, spending).drive(
+        driver = Driver(
+            backend,
+            store,
+            runtime,
+            folder,
+            spending,
+            on_pilot=lambda: announce(root, questions, targets, view, runtime, backend, store),
+        )
+        stats = driver.drive(
             interview.start(),
             interview.accept,
             label=ASK,
