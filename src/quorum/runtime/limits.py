@@ -22,6 +22,8 @@ _BYTES_PER_TOKEN = 4  # of English text; characters/4, and more where a characte
 _ESTIMATE = 1.25  # what an estimate may be too low by; what was too high comes back
 _PER_MESSAGE = 4  # tokens that a chat template puts around a message
 _UNSET_OUTPUT = 1024  # reserved for a reply whose length the request does not limit
+_DOUBT = 2  # calls that must turn out well for each refusal on the way back
+_MOST_DOUBT = 6
 _CHOICE_OUTPUT = 16  # and for one that names one of a few options
 
 
@@ -78,6 +80,80 @@ class SharedPause:
         """Returns when the pause is over; at once where there is none."""
         while left := self.left_s:  # noqa: ASYNC110 - it may be extended
             await asyncio.sleep(left + self._spread_s * self._draw())
+
+
+class Ramp:
+    """After a wait that a server asked for, calls come back one, then two, four, eight at a time.
+
+    All at once would run into the next refusal together. A call is unsure until it is answered or
+    has been under way for ``step_s`` (who turns away does it at once); there are at most ``room``
+    unsure ones, and each that turns out well makes room for one more; where refusals go on, room
+    stays one until twice as many calls as were refused (at most 6) have turned out well.
+
+    Args:
+        step_s: How long a call is unsure.
+        most: Room at which the ramp has ended.
+    """
+
+    def __init__(self, step_s: float, most: int) -> None:
+        self._step_s = step_s
+        self._most = most
+        self._room: int | None = None  # None: as many as there are
+        self._doubt = 0  # calls that must turn out well before there is more room
+        self._unsure: set[object] = set()
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def restart(self) -> None:
+        """A server asked to wait: who has a place loses it, who waits for one is sent back."""
+        self._doubt = 0 if self._room is None else min(self._doubt + _DOUBT, _MOST_DOUBT)
+        self._room = 1
+        self._unsure = set()
+        self._wake()
+
+    async def enter(self) -> object | None:
+        """A place on the ramp; None where the ramp has begun anew meanwhile."""
+        now = self._unsure
+        while self._room is not None and len(self._unsure) >= self._room:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+            if self._unsure is not now:
+                return None
+        place = object()
+        if self._room is not None:
+            self._unsure.add(place)
+        return place
+
+    def has(self, place: object) -> bool:
+        """Whether a call with this place may start now."""
+        return self._room is None or place in self._unsure
+
+    def start(self, place: object) -> None:
+        """The call starts."""
+        if self._room is not None:
+            asyncio.get_running_loop().call_later(self._step_s, self._is_sure, place)
+
+    def _is_sure(self, place: object) -> None:
+        self.leave(place, is_well=True)
+
+    def leave(self, place: object, *, is_well: bool) -> None:
+        """The call was answered (well), has failed or was not sent."""
+        if self._room is None or place not in self._unsure:
+            return
+        self._unsure.discard(place)
+        if is_well and self._doubt:
+            self._doubt -= 1
+        else:
+            self._room += is_well
+        if self._room >= self._most:
+            self._room, self._unsure = None, set()
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)

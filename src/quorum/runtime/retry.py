@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import cast
 
 from quorum.backends.base import Backend, ObservedLimits
@@ -13,23 +14,32 @@ from quorum.errors import BackendError, RejectedError, TransientBackendError
 from quorum.records import Generation, Request, Usage
 from quorum.runtime.caps import UNCHARGED, Spending, Ticket
 from quorum.runtime.ledger import Call, UsageLedger
-from quorum.runtime.limits import Hold, MinuteLimits, Need, RateLimit, SharedPause
+from quorum.runtime.limits import Hold, MinuteLimits, Need, Ramp, RateLimit, SharedPause
 from quorum.runtime.options import RuntimeOptions
 from quorum.runtime.progress import Progress
 
 _NO_USAGE = Usage()
 _MAX_TIMEOUTS = 2  # the server may have worked (and charged) for each, so no more than one retry
-_PATIENCE = 10  # times max_attempts: calls for one request, however often others get through
+_WAITS = 10  # times max_attempts: attempts for one request that were told how long to wait
 _SHOWN_S = 1.0  # shorter waits are not worth a line
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What an attempt holds: its place on the ramp, its part of the minute, its reservation."""
+
+    place: object
+    hold: Hold | None = None
+    ticket: Ticket | None = None
 
 
 class Caller:
     """Makes the calls of one run to one backend.
 
-    An attempt counts against ``max_attempts``, but for one that the server told how long to wait
-    while it answered other calls of the run since this request's attempt before: a server at its
-    limit turns away at random, and who keeps its waits gets through. No request is tried more
-    than 10 × ``max_attempts`` times.
+    ``max_attempts`` counts attempts for one request, but not those that the server told how long
+    to wait: a server at its limit turns away at random, and who keeps its waits gets through. Of
+    these there may be ten times as many, and they are the end when nothing at all has been
+    answered for ``retry_after_ceiling_s``.
 
     Args:
         backend: Who answers.
@@ -66,6 +76,7 @@ class Caller:
         self._draw = draw
         self._spending = spending
         self._pause = SharedPause(options.backoff_base_s, draw)
+        self._ramp = Ramp(options.backoff_base_s, options.max_inflight)
         rate = options.max_requests_per_s
         self._rate = None if rate is None else RateLimit.per_second(rate)
         # no more calls wait for the rate than it lets through in a period: what they may cost is
@@ -76,6 +87,7 @@ class Caller:
         self._limits = limits if limits.is_any_set or learns else None
         self._in_flight: set[asyncio.Task[object]] = set()
         self._is_stopped = False
+        self._answered = 0.0  # when a call was answered last, or the first one of a request began
 
     def stop(self) -> set[asyncio.Task[object]]:
         """No attempt begins any more; returns the tasks that have one in flight.
@@ -101,11 +113,12 @@ class Caller:
             raise
 
     async def _persist(self, request: Request, key: str, module: str, lane: int) -> Generation:
-        attempt = n_counted = n_timeouts = 0
+        attempt = n_timeouts = n_told = 0
+        most = self._options.max_attempts
+        self._answered = max(self._answered, asyncio.get_running_loop().time())
         while True:
             attempt += 1
             self.n_retries += attempt > 1
-            n_calls_before = self.n_calls
             try:
                 return await self._attempt(request, key, module, lane, attempt)
             except TimeoutError as error:
@@ -115,13 +128,19 @@ class Caller:
             except TransientBackendError as error:
                 failure = error
             n_timeouts += failure.kind == "timeout"
-            n_counted += not (_asked(failure) and self.n_calls > n_calls_before)
-            most = self._options.max_attempts
-            is_last = n_counted >= most or attempt >= _PATIENCE * most
-            if is_last or n_timeouts == _MAX_TIMEOUTS:
+            n_told += _asked(failure) is not None
+            is_last = attempt - n_told >= most or n_told >= _WAITS * most
+            if is_last or n_timeouts == _MAX_TIMEOUTS or self._is_silent(failure):
                 raise failure
             self._check_stopped()
             await self._back_off(failure, attempt)
+
+    def _is_silent(self, failure: TransientBackendError) -> bool:
+        """Whether it asks to wait, and has done nothing else for longer than our patience."""
+        if _asked(failure) is None:
+            return False
+        silent_s = asyncio.get_running_loop().time() - self._answered
+        return silent_s > self._options.retry_after_ceiling_s
 
     def _check_stopped(self) -> None:
         if self._is_stopped:
@@ -129,44 +148,51 @@ class Caller:
 
     # One attempt
 
-    async def _admit(self, request: Request, key: str) -> tuple[Hold | None, Ticket | None]:
+    async def _admit(self, request: Request, key: str) -> _Pass:
         """Returns when the attempt may start, at once; what it may take is reserved."""
         need = None if self._limits is None else self._need(request)
         while True:
             await self._pause.wait()
-            async with self._near:
-                hold = ticket = None
-                try:
+            if (place := await self._ramp.enter()) is None:
+                continue
+            going = _Pass(place)
+            try:
+                async with self._near:
                     if self._limits is not None and need is not None:
-                        hold = await self._limits.take(need)
-                    if self._spending is not None and not self._pause.left_s:
-                        ticket = await self._spending.reserve(request, key)
-                    if self._rate is not None and not self._pause.left_s:
+                        going.hold = await self._limits.take(need)
+                    if self._spending is not None and self._is_open(going):
+                        going.ticket = await self._spending.reserve(request, key)
+                    if self._rate is not None and self._is_open(going):
                         await self._rate.acquire()
                     self._check_stopped()
-                except BaseException:
-                    self._give_back(hold, ticket)
-                    raise
-                if not self._pause.left_s:
-                    return hold, ticket
-                self._give_back(hold, ticket)  # a pause was announced meanwhile
+            except BaseException:
+                self._give_back(going)
+                raise
+            if self._is_open(going):
+                return going
+            self._give_back(going)  # a pause was announced meanwhile
+
+    def _is_open(self, going: _Pass) -> bool:
+        return not self._pause.left_s and self._ramp.has(going.place)
 
     def _need(self, request: Request) -> Need:
         ceiling: Callable[[Request], int] | None = getattr(self._backend, "output_ceiling", None)
         return Need.of(request, None if ceiling is None else ceiling(request))
 
-    def _give_back(self, hold: Hold | None, ticket: Ticket | None) -> None:
-        if hold is not None:
-            hold.cancel()
-        if ticket is not None and self._spending is not None:
-            self._spending.settle(ticket, None, "unsent")
+    def _give_back(self, going: _Pass) -> None:
+        self._ramp.leave(going.place, is_well=False)
+        if going.hold is not None:
+            going.hold.cancel()
+        if going.ticket is not None and self._spending is not None:
+            self._spending.settle(going.ticket, None, "unsent")
 
     async def _attempt(
         self, request: Request, key: str, module: str, lane: int, attempt: int
     ) -> Generation:
-        hold, ticket = await self._admit(request, key)
-        if hold is not None:
-            hold.start()
+        going = await self._admit(request, key)
+        self._ramp.start(going.place)
+        if going.hold is not None:
+            going.hold.start()
         loop = asyncio.get_running_loop()
         start = loop.time()
         generation = None
@@ -196,25 +222,26 @@ class Caller:
             self._in_flight.discard(task)
             seconds = loop.time() - start
             self.busy_s += seconds
-            self.n_calls += generation is not None
-            self._settle(hold, ticket, generation, end)
+            if generation is not None:
+                self.n_calls += 1
+                self._answered = loop.time()
+            self._settle(going, generation, end)
             self._book(request, key, module, attempt, generation, outcome, seconds)
         return generation
 
-    def _settle(
-        self, hold: Hold | None, ticket: Ticket | None, generation: Generation | None, end: str
-    ) -> None:
+    def _settle(self, going: _Pass, generation: Generation | None, end: str) -> None:
         """Puts what the attempt took in the place of what it might have taken."""
         usage = None if generation is None else generation.usage
+        self._ramp.leave(going.place, is_well=generation is not None)
         if self._limits is not None:
             observed: ObservedLimits | None = getattr(self._backend, "observed_limits", None)
             self._limits.learn(observed)
-        if hold is not None and usage is not None:
-            hold.settle(usage)
-        elif hold is not None and end in UNCHARGED:
-            hold.reject()
-        if ticket is not None and self._spending is not None:
-            self._spending.settle(ticket, usage, end)
+        if going.hold is not None and usage is not None:
+            going.hold.settle(usage)
+        elif going.hold is not None and end in UNCHARGED:
+            going.hold.reject()
+        if going.ticket is not None and self._spending is not None:
+            self._spending.settle(going.ticket, usage, end)
 
     def _book(
         self,
@@ -261,6 +288,7 @@ class Caller:
         if asked >= self._pause.left_s + _SHOWN_S:
             self._progress.note(f"{failure.where} asks to wait {asked:.0f} s")
         self._pause.extend(asked)
+        self._ramp.restart()
 
 
 def _asked(failure: TransientBackendError) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -250,58 +251,98 @@ def test_124_a_wait_without_sense_is_ignored(spy, jobs, run_virtual, seconds):
 # How often a request is tried
 
 
-def test_waits_that_were_told_count_only_while_nothing_is_answered(spy, jobs, run_virtual):
-    """The unlucky request is turned away 20 times while others get through, then 5 in a row."""
-    n_tried, n_others = 0, 0
-
-    async def answer(request, lane):
-        nonlocal n_tried
-        if request.messages[0].content == "unlucky":
-            n_tried += 1
-            await asyncio.sleep(0.5)
-            raise turned_away(1.0)
-        return jobs.reply_to(request)
-
-    caller = caller_of(spy(answer), max_attempts=5)
-
-    async def both():
-        nonlocal n_others
-        unlucky = asyncio.create_task(reply(caller, jobs, "unlucky"))
-        while n_tried < 20:
-            await reply(caller, jobs, f"q {n_others}")
-            await asyncio.sleep(0.1)
-            n_others += 1
+@pytest.mark.parametrize(
+    ("n_told", "n_failed", "n_sent"), [(20, 2, None), (29, 0, None), (99, 0, 30), (20, 9, 23)]
+)
+def test_a_call_that_is_told_to_wait_may_come_ten_times_as_often(
+    spy, jobs, run_virtual, n_told, n_failed, n_sent
+):
+    errors = [turned_away(1.0)] * n_told + [turned_away(None)] * n_failed
+    answer, moments = failing(jobs, *errors)
+    work = reply(caller_of(spy(answer), max_attempts=3), jobs)
+    if n_sent is None:
+        run_virtual(work)
+        assert len(moments) == len(errors) + 1
+    else:
         with pytest.raises(TransientBackendError):
-            await unlucky
-
-    run_virtual(both())
-    assert n_others >= 19
-    assert 24 <= n_tried <= 26
+            run_virtual(work)
+        assert len(moments) == n_sent
 
 
-def test_a_request_that_alone_is_turned_away_for_ever_ends(spy, jobs, run_virtual):
+def test_a_server_that_asks_for_waits_and_answers_nothing_ends_the_run(spy, jobs, run_virtual):
+    answer, moments = failing(jobs, *[turned_away(100.0)] * 99)
+    with pytest.raises(TransientBackendError):
+        run_virtual(reply(caller_of(spy(answer), retry_after_ceiling_s=350.0), jobs))
+    assert moments == pytest.approx([0.0, 100.25, 200.5, 300.75, 401.0])
+
+
+def test_as_long_as_it_answers_others_the_run_goes_on(spy, jobs, run_virtual):
     n_tried = 0
 
     async def answer(request, lane):
         nonlocal n_tried
+        await asyncio.sleep(0.5)
         if request.messages[0].content == "unlucky":
             n_tried += 1
-            await asyncio.sleep(0.5)
-            raise turned_away(1.0)
+            if n_tried <= 15:
+                raise turned_away(100.0)
         return jobs.reply_to(request)
 
-    caller = caller_of(spy(answer), max_attempts=3)
+    caller = caller_of(spy(answer), retry_after_ceiling_s=350.0)
 
     async def both():
         unlucky = asyncio.create_task(reply(caller, jobs, "unlucky"))
         while not unlucky.done():
             await reply(caller, jobs)
-            await asyncio.sleep(0.1)
-        with pytest.raises(TransientBackendError):
-            await unlucky
+        return await unlucky
 
-    run_virtual(both())
-    assert n_tried == 30
+    assert run_virtual(both()).text == "re: unlucky"
+
+
+def test_after_a_wait_calls_come_back_one_two_four_at_a_time(spy, jobs, run_virtual):
+    """Each takes 10 s; one that is not turned away within the base of the backoff is sure."""
+    moments = []
+
+    async def answer(request, lane):
+        moments.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0.0 if len(moments) == 1 else 10.0)
+        if len(moments) == 1:
+            raise turned_away(100.0)
+        return jobs.reply_to(request)
+
+    caller = caller_of(spy(answer), draw=lambda: 0.0, backoff_base_s=0.5, max_inflight=16)
+
+    async def sixteen():
+        first = asyncio.create_task(reply(caller, jobs, "first"))
+        await asyncio.sleep(1.0)
+        await asyncio.gather(first, *(reply(caller, jobs, f"q {i}") for i in range(20)))
+
+    run_virtual(sixteen())
+    back = Counter(round(moment - 100.0, 6) for moment in moments[1:])
+    # room 1, 2, 4, 8; at 16 the ramp has ended
+    assert back == {0.0: 1, 0.5: 2, 1.0: 4, 1.5: 8, 2.0: 6}
+
+
+def test_a_second_refusal_begins_the_way_back_anew(spy, jobs, run_virtual):
+    moments = []
+
+    async def answer(request, lane):
+        moments.append(asyncio.get_running_loop().time())
+        n = len(moments)
+        await asyncio.sleep(0.1)
+        if n in (1, 3):
+            raise turned_away(100.0)
+        return jobs.reply_to(request)
+
+    caller = caller_of(spy(answer), draw=lambda: 0.0)
+
+    async def five():
+        await asyncio.gather(*(reply(caller, jobs, f"q {i}") for i in range(1)))
+        await asyncio.gather(*(reply(caller, jobs, f"r {i}") for i in range(4)))
+
+    run_virtual(five())
+    # one, two of which one is refused, then one at a time until two have turned out well
+    assert moments == pytest.approx([0.0, 100.1, 100.2, 100.2, 200.3, 200.4, 200.5])
 
 
 def test_after_a_permanent_failure_nothing_more_is_sent(harness, spy, store, jobs, run_virtual):
@@ -412,7 +453,7 @@ def test_a_pause_that_comes_while_the_cap_is_asked_is_kept(spy, jobs, run_virtua
         await asyncio.gather(first, reply(caller, jobs, "b"))
 
     run_virtual(both())
-    assert moments == pytest.approx([0.0, 12.5, 12.5])
+    assert moments == pytest.approx([0.0, 12.5, 14.0])  # one goes ahead; another 1.5 s for the cap
     assert sorted(outcome for _, outcome in books.settled) == [
         "rate_limit",
         "stop",
