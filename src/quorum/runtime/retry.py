@@ -20,7 +20,8 @@ from quorum.runtime.progress import Progress
 
 _NO_USAGE = Usage()
 _MAX_TIMEOUTS = 2  # the server may have worked (and charged) for each, so no more than one retry
-_WAITS = 10  # times max_attempts: attempts for one request that were told how long to wait
+_IN_A_ROW = 2  # times max_attempts: refusals at a rate limit while no other call is answered
+_IN_ALL = 10  # times max_attempts: refusals at a rate limit of one request
 _SHOWN_S = 1.0  # shorter waits are not worth a line
 
 
@@ -36,10 +37,10 @@ class _Pass:
 class Caller:
     """Makes the calls of one run to one backend.
 
-    ``max_attempts`` counts attempts for one request, but not those that the server told how long
-    to wait: a server at its limit turns away at random, and who keeps its waits gets through. Of
-    these there may be ten times as many, and they are the end when nothing at all has been
-    answered for ``retry_after_ceiling_s``.
+    ``max_attempts`` counts attempts for one request, but not those that a rate limit refused and
+    told how long to wait: a server at its limit turns away at random, and who keeps its waits
+    gets through. Of these there may be twice as many in a row while no call of the run is
+    answered, and ten times as many in all.
 
     Args:
         backend: Who answers.
@@ -87,7 +88,6 @@ class Caller:
         self._limits = limits if limits.is_any_set or learns else None
         self._in_flight: set[asyncio.Task[object]] = set()
         self._is_stopped = False
-        self._answered = 0.0  # when a call was answered last, or the first one of a request began
 
     def stop(self) -> set[asyncio.Task[object]]:
         """No attempt begins any more; returns the tasks that have one in flight.
@@ -113,12 +113,12 @@ class Caller:
             raise
 
     async def _persist(self, request: Request, key: str, module: str, lane: int) -> Generation:
-        attempt = n_timeouts = n_told = 0
+        attempt = n_timeouts = n_refused = n_in_a_row = 0
         most = self._options.max_attempts
-        self._answered = max(self._answered, asyncio.get_running_loop().time())
         while True:
             attempt += 1
             self.n_retries += attempt > 1
+            n_calls_before = self.n_calls
             try:
                 return await self._attempt(request, key, module, lane, attempt)
             except TimeoutError as error:
@@ -128,19 +128,14 @@ class Caller:
             except TransientBackendError as error:
                 failure = error
             n_timeouts += failure.kind == "timeout"
-            n_told += _asked(failure) is not None
-            is_last = attempt - n_told >= most or n_told >= _WAITS * most
-            if is_last or n_timeouts == _MAX_TIMEOUTS or self._is_silent(failure):
+            if failure.kind == "rate_limit" and _asked(failure) is not None:
+                n_refused += 1
+                n_in_a_row = 1 if self.n_calls > n_calls_before else n_in_a_row + 1
+            is_last = attempt - n_refused >= most or n_refused >= _IN_ALL * most
+            if is_last or n_in_a_row >= _IN_A_ROW * most or n_timeouts == _MAX_TIMEOUTS:
                 raise failure
             self._check_stopped()
             await self._back_off(failure, attempt)
-
-    def _is_silent(self, failure: TransientBackendError) -> bool:
-        """Whether it asks to wait, and has done nothing else for longer than our patience."""
-        if _asked(failure) is None:
-            return False
-        silent_s = asyncio.get_running_loop().time() - self._answered
-        return silent_s > self._options.retry_after_ceiling_s
 
     def _check_stopped(self) -> None:
         if self._is_stopped:
@@ -222,9 +217,7 @@ class Caller:
             self._in_flight.discard(task)
             seconds = loop.time() - start
             self.busy_s += seconds
-            if generation is not None:
-                self.n_calls += 1
-                self._answered = loop.time()
+            self.n_calls += generation is not None
             self._settle(going, generation, end)
             self._book(request, key, module, attempt, generation, outcome, seconds)
         return generation
