@@ -53,7 +53,7 @@ class Connection:
 
     Args:
         where: The backend, as its errors name it.
-        package: Name of the SDK, and of the extra that installs it.
+        package: Name of the SDK.
         load: Imports the SDK.
         client_class: Name of its client's class.
         base_url: Address of the server.
@@ -218,7 +218,7 @@ class Connection:
             raise NotInstalledError(
                 f"backend={self.package}",
                 f"needs the package {self.package}",
-                mend=f'Install it: python -m pip install "quorum[{self.package}]"',
+                mend=f"Install it: python -m pip install {self.package}",
             ) from error
 
     def _new_client(self) -> Any:
