@@ -65,8 +65,9 @@ class AnthropicBatch:
         return encoded({"custom_id": custom_id, "params": self._backend.body(request)})
 
     async def upload(self, lines: Sequence[bytes], submission: str) -> str:
-        """Nothing: ``create`` sends the lines."""
+        """Nothing but a look whether we could: ``create`` sends the lines."""
         del lines, submission
+        self._connection.client()
         return ""
 
     async def create(self, upload: str, lines: Sequence[bytes], submission: str) -> str:

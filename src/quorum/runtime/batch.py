@@ -11,6 +11,7 @@ import asyncio
 from pathlib import Path
 from typing import Literal
 
+from quorum.records import Target
 from quorum.runtime.batch_flight import Flights, Listener
 from quorum.runtime.batch_journal import Journal
 from quorum.runtime.batch_port import BatchBackend, BatchOptions
@@ -25,12 +26,26 @@ from quorum.runtime.scheduler import Groups, OnResult
 from quorum.runtime.stats import RunStats
 from quorum.runtime.store import GenerationStore
 
-__all__ = ["BatchBackend", "BatchOptions", "batch_folder", "run_batches"]
+__all__ = ["BatchBackend", "BatchOptions", "batch_folder", "n_unfinished", "run_batches"]
 
 
 def batch_folder(store: GenerationStore) -> Path:
-    """Where the journal lies by default: beside the store, so that all who share it find it."""
+    """Where the journal lies by default: beside the store, so that all who share it find it.
+
+    Raises:
+        ValueError: The store is kept in memory.
+    """
+    if store.path == ":memory:":
+        raise ValueError("a store in memory has no folder beside it: name a journal_folder")
     return Path(f"{store.path}.batches")
+
+
+def n_unfinished(folder: Path, target: Target) -> int:
+    """Requests of a target that a run of batches has begun and not collected.
+
+    Calls one by one do not know of them: before such a run on the same store, collect them.
+    """
+    return Journal(folder, target).n_unfinished()
 
 
 async def run_batches(

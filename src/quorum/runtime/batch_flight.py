@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from quorum.errors import BackendError, RejectedError, TransientBackendError
+from quorum.errors import BackendError, QuorumError, RejectedError, TransientBackendError
 from quorum.records import Generation
 from quorum.runtime.batch_journal import Journal, Line, Submission, with_attempt
 from quorum.runtime.batch_ledger import BatchLedger
@@ -26,6 +26,7 @@ from quorum.runtime.progress import Progress
 from quorum.runtime.store import GenerationStore
 
 _TURNED_AWAY = ("rate_limit", "overloaded")  # kinds of errors after which nothing was begun
+_GONE = "the server answered 404"
 _BREATH = 256  # results between two looks at Ctrl-C
 
 
@@ -192,6 +193,10 @@ class Flights:
                 self.active.remove(submission)
             self._tell.failure(None, error)
             return False
+        except QuorumError:  # such as a key that is not set: nothing was sent
+            if submission.began is None:
+                self._give_back(submission, None)
+            raise
         self._journal.submitted(submission, batch)
         self.n_retries += sum(line.attempt > 1 for line in submission.lines)
         self._progress.note(f"batch {batch}: {len(submission.lines)} requests")
@@ -232,14 +237,19 @@ class Flights:
                 has_moved |= await look(submission)
             except TransientBackendError as error:
                 trouble = error
-            except RejectedError:
-                raise
             except BackendError as error:
-                path = self._journal.path(submission)
-                gone = f"If its batch is gone for good, delete {path}: it is then paid for again"
-                mend = f"{error.mend}. {gone}" if error.mend else gone
-                raise BackendError(error.where, error.what, mend=mend) from None
+                raise self._if_gone(submission, error) from None
         return has_moved, trouble
+
+    def _if_gone(self, submission: Submission, error: BackendError) -> BackendError:
+        """The error, with a way on where the provider no longer knows the batch or its files."""
+        if not error.what.startswith(_GONE):
+            return error
+        path = self._journal.path(submission)
+        mend = f"Where batch {submission.batch} is gone for good: delete {path}, and run the same "
+        return BackendError(
+            error.where, error.what, mend=f"{mend}command again: its requests are paid for again"
+        )
 
     async def _look_up(self, submission: Submission) -> bool:
         """Whether a batch whose ``create`` had no known end is there."""

@@ -105,8 +105,6 @@ class Journal:
         )
         self._open: dict[str, int] = {}  # submission: the file that we hold the lock of
         self._foreign: dict[str, frozenset[str]] = {}  # keys of files that others hold
-        with self._guarded():
-            (folder / "done").mkdir(parents=True, exist_ok=True)
 
     # One submission
 
@@ -141,6 +139,7 @@ class Journal:
             for x in lines
         ]
         with self._guarded():
+            self._folder.mkdir(parents=True, exist_ok=True)
             path = self._path(name)
             new = path.with_suffix(".new")
             file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
@@ -173,6 +172,7 @@ class Journal:
         path = self._folder / "done" / f"{submission.name}.json"
         text = json.dumps({"submission": submission.name, **record}, indent=1, ensure_ascii=False)
         with self._guarded():
+            path.parent.mkdir(exist_ok=True)
             new = path.with_suffix(".new")
             new.write_bytes((text + "\n").encode("utf-8", "surrogatepass"))
             new.rename(path)
@@ -260,6 +260,12 @@ class Journal:
         if time.time() - os.fstat(file).st_mtime > _SWEPT_AFTER_S:  # else it may be just made
             path.unlink(missing_ok=True)
         os.close(file)
+
+    def n_unfinished(self) -> int:
+        """How many requests stand in submissions to this target that are not finished."""
+        with self._guarded():
+            found = [_read(path) for path in self._folder.glob("*.jsonl")]
+        return sum(len(rows) for head, rows, _ in found if head.get("target") == self._target)
 
     # Files
 

@@ -220,10 +220,10 @@ class BatchRun:
         lines = self._lease(list(islice(self._ready.values(), self.flights.max_requests)))
         self._leased.update(key for key in self.flights.adopt() if self._acquire(key))
         on_way, foreign = self.flights.keys, self.journal.foreign_keys()
+        for key in self._ready.keys() & on_way:  # of a process that has ended meanwhile
+            del self._ready[key]
         for line in lines:
-            if line.key in on_way:
-                del self._ready[line.key]
-            elif line.key in foreign:
+            if line.key in self._ready and line.key in foreign:
                 self._hold(line)
         found = self._store.get_many([line.key for line in lines if line.key in self._ready])
         for key, generation in found.items():

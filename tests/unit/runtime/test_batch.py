@@ -6,20 +6,27 @@ import asyncio
 import csv
 import json
 import signal
+import time
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from batch_stub import EXPIRED, BatchStub, text_of
-from provider_stub import Failure, Reply
+from batch_stub import EXPIRED, Batch, BatchStub, text_of
+from provider_stub import Failure, Raw, Reply
 
 from quorum.backends.anthropic import Anthropic
 from quorum.backends.anthropic_batch import AnthropicBatch
 from quorum.backends.openai import OpenAI
 from quorum.backends.openai_batch import OpenAIBatch
-from quorum.errors import BackendError, BudgetError, RefusedError, TransientBackendError
-from quorum.records import Message, Request, Usage
-from quorum.runtime.batch import BatchOptions, batch_folder, run_batches
+from quorum.errors import (
+    BackendError,
+    BudgetError,
+    RefusedError,
+    SettingsError,
+    TransientBackendError,
+)
+from quorum.records import Message, Request, Target, Usage
+from quorum.runtime.batch import BatchOptions, batch_folder, n_unfinished, run_batches
 from quorum.runtime.caps import Account, Amount, Caps
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.options import RuntimeOptions
@@ -27,6 +34,8 @@ from quorum.runtime.scheduler import Job
 from quorum.runtime.store import GenerationStore
 
 RATE = Decimal("0.001")
+NOT_FOUND = Raw({"error": {"message": "no such batch", "type": "not_found_error"}}, 404)
+PARAMS = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
 REPLY = 12  # tokens of the stub's replies: 10 in, 2 out
 
 
@@ -370,6 +379,17 @@ def test_a_create_that_was_rejected_ends_the_run_and_leaves_nothing(runner, stub
     assert len(stub.submitted) == 3
 
 
+def test_a_key_that_is_not_set_leaves_nothing_behind(runner, stub, tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with GenerationStore(tmp_path / "store.sqlite") as store:
+        spending = account(store)
+        with pytest.raises(SettingsError, match="API_KEY"):
+            runner.run(numbered(2), spending=spending, store=store)
+        assert runner.journal == []
+        assert spending.totals().booked == Amount()
+
+
 def test_batches_of_others_on_the_same_account_are_left_alone(runner, stub, tmp_path):
     other = Runner(runner.kind, runner.provider, tmp_path / "other")
     other.run(groups("x", "y", "z"))
@@ -377,6 +397,35 @@ def test_batches_of_others_on_the_same_account_are_left_alone(runner, stub, tmp_
     runner.run(numbered(3))
     assert runner.replies == {f"q{i}": f"re: q{i}" for i in range(3)}
     assert sorted(stub.submitted) == ["q0", "q1", "q2", "x", "y", "z"]
+
+
+def test_a_create_that_never_arrived_is_sent_again_when_that_is_sure(runner, stub):
+    anothers = Batch("batch_x", [{"custom_id": f"x{i}", "params": PARAMS, "body": PARAMS, "url": ""}
+                                 for i in range(3)], time.time())  # fmt: skip
+    stub.batches.append(anothers)  # of the same size and time, and not ended yet
+    stub.n_polls = 4
+    stub.refusals = [Failure(is_dropped=True)]
+    runner.run(numbered(3))
+    assert sorted(stub.submitted) == ["q0", "q1", "q2", "x", "x", "x"]
+    assert len(runner.replies) == 3
+    if runner.kind == "anthropic":
+        assert anothers.fates is not None  # it might have been ours until it ended
+
+
+def test_a_batch_that_the_provider_has_lost_names_the_file_to_delete(runner, stub):
+    runner.provider.route("GET", "/v1/batches/", lambda seen: NOT_FOUND)
+    runner.provider.route("GET", "/v1/messages/batches/", lambda seen: NOT_FOUND)
+    with pytest.raises(BackendError, match="delete ") as caught:
+        runner.run(numbered(2))
+    (path,) = runner.journal
+    assert str(path) in str(caught.value)
+    target = backend_of(runner.kind, runner.provider).target
+    assert n_unfinished(path.parent, target) == 2
+    assert n_unfinished(path.parent, Target("other", "m")) == 0
+    path.unlink()
+    runner.provider._routes[-2:] = []
+    runner.run(numbered(2))
+    assert stub.submitted == ["q0", "q1", "q0", "q1"]
 
 
 def test_two_runs_on_one_store_share_the_work(runner, stub, tmp_path):
