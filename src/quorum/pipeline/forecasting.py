@@ -18,12 +18,10 @@ from typing import cast
 
 from quorum.backends.base import Backend
 from quorum.config.view import RuntimeView
-from quorum.pipeline import artifacts
 from quorum.pipeline.spending import load_prices, mode_of, price_of, provider_of
 from quorum.pricing import forecast as model_of
 from quorum.pricing.cost import usd_text
 from quorum.pricing.history import (
-    HISTORY_COLUMNS,
     RequestFacts,
     RunUsage,
     history_rows,
@@ -35,7 +33,6 @@ from quorum.pricing.scenarios import SCENARIOS, Part, Scenario, scenarios, statu
 from quorum.pricing.structural import Features
 from quorum.pricing.table import Price
 from quorum.records import Request
-from quorum.report.budget import budget_page
 from quorum.runtime.caps import Account, Amount, Caps
 from quorum.runtime.store import GenerationStore
 
@@ -341,14 +338,3 @@ def _totals(rows: Sequence[Mapping[str, object]], unit: str) -> dict[str, object
         else:
             found[key] = sum(cast("float", value) for value in values)
     return found
-
-
-def write(folder: Path, found: Forecast, unit: str) -> None:
-    """Writes budget.json, budget.csv, budget_history.csv and budget.html."""
-    artifacts.write_text(folder / "budget.json", artifacts.json_text(found))
-    rows = cast("list[dict[str, object]]", found["scenarios"])
-    artifacts.write_text(folder / "budget.csv", artifacts.csv_text(columns(unit), rows))
-    history = cast("list[dict[str, object]]", found["history"])
-    table = artifacts.csv_text(HISTORY_COLUMNS, history)
-    artifacts.write_text(folder / "budget_history.csv", table)
-    artifacts.write_text(folder / "budget.html", budget_page(found))

@@ -114,7 +114,8 @@ def amounts(
     mode = mode_of(backend)
 
     def worst(request: Request) -> Amount:
-        sent, written = worst_tokens(request, _ceiling(backend, request))
+        sent, _ = worst_tokens(request, 0)
+        written = _ceiling(backend, request)  # thinking included, which max_tokens leaves out
         usd = Decimal(0) if price is None else worst_case(sent, written, price, mode)
         return Amount(usd, 1, sent + written)
 

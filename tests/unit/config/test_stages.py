@@ -78,9 +78,18 @@ RUNTIME_OPTIONS = {
     "runtime.group_by_prefix": False,
     "runtime.progress": "off",
     "runtime.resume": "elsewhere",
+    "runtime.max_requests_per_min": 2,
+    "runtime.max_tokens_per_min": 2,
+    "runtime.max_input_tokens_per_min": 2,
+    "runtime.max_output_tokens_per_min": 2,
+    "budget.max_usd": 2.0,
+    "budget.max_calls": 2,
+    "budget.max_tokens": 2,
+    "budget.account": "ours",
+    "budget.pilot": 2,
     "backend.engines": 2,
 }
-NAMES = {"name", "study.name", "input.kind", "generation.samples"}  # other parts; samples: below
+NAMES = {"name", "study.name", "input.kind", "generation.samples", "budget.on_cap"}  # see below
 
 SETTINGS = {
     "complementary": (
@@ -269,3 +278,11 @@ def test_a_setting_of_another_study_reaches_no_file(root, make_settings):
         assert changed != settings
         assert changed_files(root, settings, changed) == set(), leaf
         assert settings_digest(changed) == settings_digest(settings)
+
+
+def test_where_a_run_may_end_at_its_cap_another_cap_runs_it_again(root, make_settings):
+    partial = with_leaf(make_settings(), "budget.on_cap", "partial")
+    assert changed_files(root, make_settings(), partial) == CALLS | RUNTIME
+    raised = with_leaf(partial, "budget.max_usd", 7.0)
+    assert changed_files(root, partial, raised) == CALLS | RUNTIME
+    assert settings_digest(raised) == settings_digest(make_settings())

@@ -9,7 +9,7 @@ from quorum.config.attribution_stages import generate_view, partition_view
 from quorum.config.compose import Settings, input_path
 from quorum.config.stages import runtime_view
 from quorum.config.view import InputFile
-from quorum.pipeline.attribution.budget import live_forecast
+from quorum.pipeline.attribution.forecasting import live_forecast
 from quorum.pipeline.attribution.partition import plan_of_file
 
 

@@ -89,9 +89,9 @@ def announce(
     root: Path, plan: Plan, view: GenerateView, runtime: RuntimeView, store: GenerationStore
 ) -> None:
     """Says, before the first call, what the run will take."""
-    if runtime.options["progress"] == "off":
+    if runtime.options["progress"] == "off" or runtime.options["calls"] == "forbid":
         return
-    from quorum.pipeline.attribution.budget import forecast  # which builds on this module
+    from quorum.pipeline.attribution.forecasting import forecast  # which builds on this module
 
     sys.stderr.write(one_line(forecast(root, plan, view, runtime, store)) + "\n")
 

@@ -8,7 +8,7 @@ from quorum.config.compose import Settings
 from quorum.config.reconstruction_stages import generate_view, partition_view
 from quorum.config.stages import runtime_view
 from quorum.pipeline.forecasting import Forecast
-from quorum.pipeline.reconstruction.budget import live_forecast
+from quorum.pipeline.reconstruction.forecasting import live_forecast
 from quorum.pipeline.reconstruction.partition import prepare
 from quorum.pipeline.reconstruction.questions import Targets, sides
 

@@ -163,9 +163,9 @@ def announce(
     store: GenerationStore,
 ) -> None:
     """Says, before the first call, what the run will take."""
-    if runtime.options["progress"] == "off":
+    if runtime.options["progress"] == "off" or runtime.options["calls"] == "forbid":
         return
-    from quorum.pipeline.reconstruction.budget import forecast  # which builds on this module
+    from quorum.pipeline.reconstruction.forecasting import forecast  # which builds on this module
 
     by = split_of(root / artifacts.PARTITION)
     found = forecast(root, questions, targets, by, view, runtime, backend, store)
