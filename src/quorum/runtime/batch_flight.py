@@ -108,9 +108,13 @@ class Flights:
                 self._reserver.free(submission)
                 self._journal.drop(submission)
                 continue
+            keys = [line.key for line in submission.lines]
+            if len(self._store.contains_many(keys)) == len(keys):  # hence booked, too
+                self._journal.drop(submission)
+                continue
             self._books.remember(submission)
             self.active.append(submission)
-            found += [line.key for line in submission.lines]
+            found += keys
             self._progress.note(f"goes on with a batch of {len(submission.lines)} requests")
         return found
 

@@ -93,22 +93,22 @@ class BatchRun:
         self._sources.append(chain.from_iterable(groups))
         loop = asyncio.get_running_loop()
         if self._options.calls != "forbid":
-            self._leased.update(key for key in self.flights.adopt() if self._store.acquire(key))
+            self._adopt()
         while not self.stop.is_set():
             await self._fill()
             if self._is_over:
                 self._leave_rest()
             if self._may_send(loop.time()):
                 await self._launch()
-            elif self.flights.active or self._held or self._ready:
+            elif self._ready or self._held or (self._waiting and self.flights.active):
                 start, is_busy = loop.time(), bool(self.flights.active)
                 await self._wait(loop.time())
-                await self._look()
+                if not self.stop.is_set():
+                    await self._look()
                 self._busy_s += (loop.time() - start) * is_busy
             elif self.error is not None or not self._sources:
                 return
-        n_active = len(self.flights.active)
-        if n_active:
+        if n_active := len(self.flights.active):
             self._progress.note(
                 f"{n_active} batches go on at the provider; the same command collects them"
             )
@@ -218,7 +218,7 @@ class BatchRun:
     async def _launch(self) -> None:
         """Sends the next batch, of what nobody else is at."""
         lines = self._lease(list(islice(self._ready.values(), self.flights.max_requests)))
-        self._leased.update(key for key in self.flights.adopt() if self._acquire(key))
+        self._adopt()
         on_way, foreign = self.flights.keys, self.journal.foreign_keys()
         for key in self._ready.keys() & on_way:  # of a process that has ended meanwhile
             del self._ready[key]
@@ -243,6 +243,11 @@ class BatchRun:
             self._progress.note(f"{self.cap.where}: the cap is reached; batches in flight finish")
         elif sent.reserved.has_stalled or sent.reserved.cap is not None:
             self._has_stalled = True
+
+    def _adopt(self) -> None:
+        """Takes up what processes that are gone have left; the provider is not asked yet."""
+        for key in self.flights.adopt():
+            self._acquire(key)
 
     def _lease(self, lines: Sequence[Line]) -> list[Line]:
         taken: list[Line] = []

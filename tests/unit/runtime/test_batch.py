@@ -501,18 +501,12 @@ def test_expired_lines_cost_nothing(runner, stub, tmp_path):
 # How it ends early
 
 
-def test_ctrl_c_leaves_batches_at_the_provider_and_the_next_run_collects_them(runner, stub):
+def test_ctrl_c_leaves_batches_at_the_provider_and_the_next_run_collects_them(
+    runner, stub, monkeypatch
+):
     stub.n_polls = 10**9
 
-    def note(text):
-        runner.notes.append(text)
-        if text.endswith("requests"):
-            signal.raise_signal(signal.SIGINT)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "note", note)
-        with pytest.raises(KeyboardInterrupt):
-            runner.run(numbered(4))
+    interrupted_run(runner, monkeypatch, 4)
     assert any("go on at the provider" in note for note in runner.notes)
     assert len(runner.journal) == 1
     stub.n_polls = 1
@@ -520,6 +514,46 @@ def test_ctrl_c_leaves_batches_at_the_provider_and_the_next_run_collects_them(ru
     assert len(runner.replies) == 4
     assert stub.submitted == ["q0", "q1", "q2", "q3"]
     assert (stats.n_calls, len(runner.rows)) == (4, 4)
+
+
+def interrupted_run(runner, monkeypatch, n):
+    """Leaves a batch of n requests at the provider."""
+
+    def note(text):
+        runner.notes.append(text)
+        if text.endswith("requests"):
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "note", note)
+        with pytest.raises(KeyboardInterrupt):
+            runner.run(numbered(n))
+
+
+def test_what_others_have_left_is_waited_for_only_where_it_is_needed(runner, stub, monkeypatch):
+    interrupted_run(runner, monkeypatch, 3)
+    stub.batches[0].n_polls = -(10**9)  # never ends
+    runner.run(groups("z"))
+    assert runner.replies == {"z": "re: z"}
+    runner.run([[job("z", "again")]])
+    stub.batches[0].n_polls = 0
+    runner.run([[job("q1")]])
+    assert runner.replies["q1"] == "re: q1"
+    assert stub.submitted == ["q0", "q1", "q2", "z"]
+    assert len(runner.rows) == 4
+    assert runner.journal == []
+
+
+def test_what_is_in_the_store_needs_no_provider_whatever_others_have_left(
+    runner, stub, monkeypatch
+):
+    runner.run(groups("z"))
+    interrupted_run(runner, monkeypatch, 3)
+    n_seen = len(runner.provider.seen)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    runner.run([[job("z", "again")]])
+    assert len(runner.provider.seen) == n_seen
 
 
 def test_looks_that_fail_for_now_are_repeated(openai, stub):
