@@ -17,7 +17,9 @@ from quorum.records import Request, Usage
 from quorum.runtime.options import RuntimeOptions
 
 _MARGIN = 1.01  # a window is 1 % longer, so that a start that comes late cannot crowd it
+_SHORTEST_S = 0.02  # no window is shorter
 _MINUTE_S = 60.0
+_MINUTE_MARGIN = 1.05  # what leaves us together may be up to 3 s apart when it arrives
 _BYTES_PER_TOKEN = 4  # of English text; characters/4, and more where a character is more bytes
 _ESTIMATE = 1.25  # what an estimate may be too low by; what was too high comes back
 _PER_MESSAGE = 4  # tokens that a chat template puts around a message
@@ -37,14 +39,17 @@ class RateLimit:
 
     def __init__(self, limit: int, period_s: float) -> None:
         poll_s = period_s / 100
-        self.limit = limit
         self._throttler = Throttler(limit, period_s * _MARGIN, poll_s)
         self._turn = asyncio.Lock()  # one polls, the others sleep
 
     @classmethod
     def per_second(cls, rate: float) -> RateLimit:
-        """The limit of ``rate`` starts a second; 2.5 is 3 starts in 1.2 s, 0.5 is 1 in 2 s."""
-        limit = math.ceil(rate)
+        """The limit of ``rate`` starts a second, evenly spaced: 2.5 is one in 0.4 s.
+
+        What leaves us in one burst arrives spread, and with the next burst; so there is none.
+        Above 50 a second a few start together, every 20 ms.
+        """
+        limit = math.ceil(rate * _SHORTEST_S)
         return cls(limit, limit / rate)
 
     async def acquire(self) -> None:
@@ -242,7 +247,7 @@ class Hold:
 class MinuteLimits:
     """Sums of requests and tokens that no window of a minute exceeds, first come, first served.
 
-    A call counts from its start for 60.6 s; one that waits between ``take`` and ``start`` counts
+    A call counts from its start for 63 s; one that waits between ``take`` and ``start`` counts
     until it starts. Where the user sets no limit, the one that the server states is kept.
 
     Args:
@@ -260,7 +265,7 @@ class MinuteLimits:
 
     def __init__(self, options: RuntimeOptions, where: str, period_s: float = _MINUTE_S) -> None:
         self._where = where
-        self._period_s = period_s * _MARGIN
+        self._period_s = period_s * _MINUTE_MARGIN
         self._set: list[int | None] = [getattr(options, name) for name in self.names]
         self._limits = list(self._set)
         self._sums = [0] * len(self.names)

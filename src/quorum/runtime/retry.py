@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -80,9 +81,9 @@ class Caller:
         self._ramp = Ramp(options.backoff_base_s, options.max_inflight)
         rate = options.max_requests_per_s
         self._rate = None if rate is None else RateLimit.per_second(rate)
-        # no more calls wait for the rate than it lets through in a period: what they may cost is
+        # no more calls wait for the rate than it lets through in a second: what they may cost is
         # reserved already
-        self._near = nullcontext() if self._rate is None else asyncio.Semaphore(self._rate.limit)
+        self._near = nullcontext() if rate is None else asyncio.Semaphore(math.ceil(rate))
         limits = MinuteLimits(options, self._target.backend)
         learns = hasattr(backend, "observed_limits")
         self._limits = limits if limits.is_any_set or learns else None

@@ -58,7 +58,7 @@ def test_no_window_of_a_minute_holds_more_tokens_than_the_limit(virtual_loop, li
 def test_116_no_window_holds_more_requests_than_the_limit_and_it_is_used_up(run_virtual):
     moments = run_virtual(starts(limits(max_requests_per_min=20), [Need(1, 1)] * 60))
     assert most_in_a_window(moments, lambda n: 1) == 20
-    assert moments[-1][0] == pytest.approx(2 * 60.6)
+    assert moments[-1][0] == pytest.approx(2 * 63.0)
 
 
 def test_tokens_that_were_not_used_come_back_as_a_call_ends(run_virtual):
@@ -74,14 +74,14 @@ def test_tokens_above_the_estimate_are_made_up_for(run_virtual):
     used = Usage(input_tokens=60, output_tokens=30)
     moments = run_virtual(starts(minute, [Need(0, 40)] * 4, lambda n: used))
     # two are let through by their estimates and turn out to be 180: those must leave first
-    assert [m for m, _ in moments] == pytest.approx([0.0, 0.0, 60.6, 60.6])
+    assert [m for m, _ in moments] == pytest.approx([0.0, 0.0, 63.0, 63.0])
 
 
 def test_an_answer_without_tokens_counted_leaves_the_estimate(run_virtual):
     moments = run_virtual(
         starts(limits(max_tokens_per_min=100), [Need(0, 60)] * 2, lambda n: Usage())
     )
-    assert moments[1][0] == pytest.approx(60.6)
+    assert moments[1][0] == pytest.approx(63.0)
 
 
 def test_input_from_a_cache_is_no_part_of_the_limit_on_input(run_virtual):
@@ -100,10 +100,10 @@ def test_a_call_that_waits_to_be_sent_counts_until_it_starts(run_virtual):
         await minute.take(Need(1, 1))
         return loop.time()
 
-    assert run_virtual(work()) == pytest.approx(50.0 + 60.6)
+    assert run_virtual(work()) == pytest.approx(50.0 + 63.0)
 
 
-@pytest.mark.parametrize(("end", "until_s"), [("cancel", 5.0), ("reject", 65.6)])
+@pytest.mark.parametrize(("end", "until_s"), [("cancel", 5.0), ("reject", 68.0)])
 def test_a_call_that_was_not_sent_gives_all_back(run_virtual, end, until_s):
     async def work():
         loop = asyncio.get_running_loop()
@@ -136,14 +136,14 @@ def test_what_a_late_answer_took_is_no_part_of_a_later_minute(run_virtual):
         minute = limits(max_tokens_per_min=100)
         first = await minute.take(Need(0, 100))
         first.start()
-        await asyncio.sleep(61.0)
+        await asyncio.sleep(64.0)
         second = await minute.take(Need(0, 100))
         second.start()
         first.settle(Usage(output_tokens=1))
         await minute.take(Need(0, 100))
         return loop.time()
 
-    assert run_virtual(work()) == pytest.approx(61.0 + 60.6)
+    assert run_virtual(work()) == pytest.approx(64.0 + 63.0)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_only_the_margin_of_an_estimate_is_above_the_limit_and_it_waits_for_an_e
     run_virtual,
 ):
     moments = run_virtual(starts(limits(max_input_tokens_per_min=100), [Need(90, 0)] * 2))
-    assert [m for m, _ in moments] == pytest.approx([0.0, 60.6])
+    assert [m for m, _ in moments] == pytest.approx([0.0, 63.0])
 
 
 def test_limits_that_the_server_states_hold_for_what_has_started_already(run_virtual):
@@ -193,7 +193,7 @@ def test_limits_that_the_server_states_hold_for_what_has_started_already(run_vir
         minute.learn(ObservedLimits(requests_per_min=4))
         return await starts(minute, [Need(1, 1)] * 3)
 
-    assert [m for m, _ in run_virtual(work())] == pytest.approx([0.0, 60.6, 60.6])
+    assert [m for m, _ in run_virtual(work())] == pytest.approx([0.0, 63.0, 63.0])
 
 
 def test_a_limit_that_the_user_sets_is_not_replaced(run_virtual):
@@ -206,7 +206,7 @@ def test_a_limit_that_the_user_sets_is_not_replaced(run_virtual):
             await minute.take(Need(1, 10))
         return await starts(minute, [Need(1, 1)] * 3)
 
-    assert run_virtual(work())[-1][0] == pytest.approx(60.6)
+    assert run_virtual(work())[-1][0] == pytest.approx(63.0)
 
 
 def test_one_that_gives_up_waiting_leaves_its_place(run_virtual):
@@ -220,7 +220,7 @@ def test_one_that_gives_up_waiting_leaves_its_place(run_virtual):
         await waiting[1]
         return loop.time()
 
-    assert run_virtual(work()) == pytest.approx(60.6)
+    assert run_virtual(work()) == pytest.approx(63.0)
 
 
 def test_a_need_is_a_quarter_of_the_bytes_and_the_longest_reply():
