@@ -192,6 +192,24 @@ def test_a_reconstruction_on_a_provider_asks_each_thing_once(run, project, provi
     assert "Model-generated answers" in label
 
 
+def test_three_processes_on_one_store_make_each_call_once(run, project, make_project, provider):
+    others = [make_project(f"other {i}") for i in range(2)]
+    run(50, budget={"fraction": 0.98}, runtime={"progress": "off", "max_inflight": 4})
+    project.write_prompts(["one two three four five six seven eight nine"])  # ⌈0.98·2^9⌉ = 502
+    project.run("config", "partition")
+    for other in others:
+        for name in ("params.yaml", "data/prompts/own.jsonl", "conf/input/own.yaml"):
+            (other.root / name).write_bytes((project.root / name).read_bytes())
+        (other.root / "data/prices/own.csv").write_text(PRICES, encoding="utf-8")
+        other.run("config", "partition")
+    everybody = [type(project)(p.root, project.store, p.call_log) for p in (project, *others)]
+    started = [each.start("generate") for each in everybody]
+    for process in started:
+        with process:
+            assert process.communicate(timeout=120)[1] == ""
+    assert len(provider.paid) == len({seen.raw for seen in provider.calls}) == 502
+
+
 def test_a_pilot_forecasts_again_from_its_calls(run, project, provider):
     run(5, budget={"pilot": 20}, runtime={"progress": "plain", "max_inflight": 1})
     code, errors = project.finish("generate")

@@ -30,7 +30,7 @@ from quorum.pricing.history import (
 )
 from quorum.pricing.prices import Prices
 from quorum.pricing.scenarios import SCENARIOS, Part, Scenario, scenarios, status, what_fits
-from quorum.pricing.structural import Features
+from quorum.pricing.structural import TEMPLATE_TOKENS, Features
 from quorum.pricing.table import Price
 from quorum.records import Request
 from quorum.runtime.caps import Account, Amount, Caps
@@ -238,11 +238,18 @@ def _part(module: Module, situation: Situation) -> Part:
         n_requests=len(module.requests) + module.n_unknown + module.n_found,
         length=length,
         max_tokens=limit if output is None else None,
-        template_tokens=EMBEDDED_TEMPLATE if backend.target.backend == "embedded" else 12.0,
+        template_tokens=_template_tokens(backend, known),
         is_reasoning=bool(getattr(backend, "is_reasoning", False)),
         output_tokens=output,
     )
     return Part(features, len(in_store) + module.n_found)
+
+
+def _template_tokens(backend: Backend, known: Sequence[Request]) -> float:
+    """What stands around a prompt; the embedded model's template adds a system message if none."""
+    has_system = any(m.role == "system" for m in known[0].messages) if known else True
+    is_embedded = backend.target.backend == "embedded"
+    return EMBEDDED_TEMPLATE if is_embedded and not has_system else TEMPLATE_TOKENS
 
 
 def _rows(
