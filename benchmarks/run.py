@@ -23,6 +23,7 @@ PARTS = {
     "estimation": "Time of an estimate",
     "overhead": "Own work for each coalition",
     "makespan": "Makespan of the scheduler",
+    "latency": "Latencies and requests a second",
     "embedded": "The embedded model",
     "fits": "Fitting weights",
     "parsing": "Reading answers",

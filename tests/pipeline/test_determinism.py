@@ -30,10 +30,11 @@ PARAMS = {
 ALL = ("config", "partition", "budget", "generate", "score", "aggregate")
 IN_ONE_PROCESS = """
 import sys
-from importlib import import_module
 from pathlib import Path
+from quorum.pipeline import config
+from quorum.pipeline.entry import of_study
 for stage in sys.argv[1:]:
-    import_module(f"quorum.pipeline.{stage}").run(Path.cwd())
+    (config.run if stage == "config" else of_study(stage))(Path.cwd())
 """
 
 

@@ -166,12 +166,21 @@ def test_a_batch_gives_the_same_results_and_is_booked_as_one(run, project, provi
         path.unlink()
     stub = BatchStub(provider)
     stub.answer = lambda _text, _n: REPLY
-    run(5, backend={"mode": "batch", "batch": True})
+    quick = {"progress": "off", "batch_poll_s": 0.01}
+    run(5, backend={"mode": "batch", "batch": True}, runtime=quick)
     project.run("generate", "score", "aggregate")
     assert project.results("data/score/result") == expected
     assert len(provider.calls) == n_calls, "no call but the batch's"
     modes = {row["mode"] for row in usage(project)}
     assert "batch" in modes
+
+
+def test_a_server_without_batches_is_refused_before_any_call(run, project, provider):
+    run(5, backend={"mode": "batch"})
+    code, errors = project.finish("generate")
+    assert code == 2
+    assert "backend.mode: this server takes no batches, got 'batch'" in errors
+    assert provider.seen == []
 
 
 def test_a_reconstruction_on_a_provider_asks_each_thing_once(run, project, provider):

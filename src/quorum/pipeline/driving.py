@@ -10,10 +10,16 @@ from typing import Any, Literal, cast
 
 from quorum.backends.base import Backend
 from quorum.config.view import RuntimeView
-from quorum.errors import SettingsError
+from quorum.errors import RefusedError, SettingsError
 from quorum.pipeline.spending import mode_of
 from quorum.records import Generation
-from quorum.runtime.batch import BatchBackend, run_batches
+from quorum.runtime.batch import (
+    BatchBackend,
+    BatchOptions,
+    batch_folder,
+    n_unfinished,
+    run_batches,
+)
 from quorum.runtime.caps import Account
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.options import RuntimeOptions
@@ -67,6 +73,8 @@ class Driver:
         on_result = self._with_pilot(on_result)
         on_cap = cast("Literal['fail', 'partial']", self.runtime.caps["on_cap"])
         batches = batches_of(self.backend)
+        if batches is None:
+            self._refuse_unfinished_batches()
 
         async def run() -> RunStats:
             try:
@@ -84,6 +92,7 @@ class Driver:
                             progress=progress,
                             spending=self.spending,
                             on_cap=on_cap,
+                            batch=BatchOptions(poll_first_s=options.batch_poll_s),
                         )
                     return await run_jobs(
                         self.backend,
@@ -100,6 +109,19 @@ class Driver:
                 await self.backend.close()
 
         return asyncio.run(run())
+
+    def _refuse_unfinished_batches(self) -> None:
+        """Calls would pay again for what a killed run still has in batches at the provider."""
+        if not self.store.is_file or not self.backend.capabilities.batch:
+            return
+        n = n_unfinished(batch_folder(self.store), self.backend.target)
+        if n:
+            raise RefusedError(
+                "backend.mode",
+                f"{n} requests of a batch run that was cut off are still at the provider",
+                got="sync",
+                mend="Run once more with -S ++backend.mode=batch: it collects them, paid once",
+            )
 
     def _with_pilot(self, on_result: OnResult) -> OnResult:
         """The same, and after the pilot's last call a new forecast."""

@@ -25,6 +25,7 @@ class RuntimeOptions:
     max_tokens_per_min: Annotated[int, Ge(1)] | None = None  # input and output; null: likewise
     max_input_tokens_per_min: Annotated[int, Ge(1)] | None = None  # less what a cache had; likewise
     max_output_tokens_per_min: Annotated[int, Ge(1)] | None = None  # likewise
+    batch_poll_s: Annotated[float, Gt(0)] = 10.0  # first look at a batch; later ones are rarer
     calls: Literal["allow", "forbid"] = "allow"  # forbid: what the store lacks is an error
     group_by_prefix: bool = True  # one lane works through a shared beginning, if it profits
     resume: str | None = None  # a checkpoint to go on from; null: the run's own, if there is one

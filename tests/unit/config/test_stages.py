@@ -78,6 +78,7 @@ RUNTIME_OPTIONS = {
     "runtime.group_by_prefix": False,
     "runtime.progress": "off",
     "runtime.resume": "elsewhere",
+    "runtime.batch_poll_s": 2.0,
     "runtime.max_requests_per_min": 2,
     "runtime.max_tokens_per_min": 2,
     "runtime.max_input_tokens_per_min": 2,
