@@ -98,6 +98,7 @@ class Project:
             key: value
             for key, value in os.environ.items()
             if not key.startswith(("DVC_", "QUORUM_", "GIT_", "PYTEST_", "COV_"))
+            and not key.endswith("_API_KEY")  # no page calls a provider
         }
         path = os.pathsep.join([str(Path(sys.executable).parent), kept["PATH"]])
         source = os.pathsep.join([str(self.root / "src"), str(self.root / "installed")])

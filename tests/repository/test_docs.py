@@ -38,7 +38,7 @@ from quorum.config.schema import GROUPS, LEAVES
 from quorum.config.stages import views
 
 PAGES = page_names()
-UNIX = {"git", "source", "cd", "pip", "pytest", "python", "cut", "kill", "pre-commit"}
+UNIX = {"git", "source", "export", "cd", "pip", "pytest", "python", "cut", "kill", "pre-commit"}
 CHECKS = {"known", "settings", "write", "add", "install", "table", "columns"}
 STATIC_PAGES = [name for name in PAGES if "```console" not in read_page(name)]
 
