@@ -229,6 +229,13 @@ def _forecast(args: argparse.Namespace) -> None:
     _print_table(f"Forecast: {found['backend']} {found['model']}", _transposed(shown))
     for row in rows:
         sys.stdout.write(f"{row['module']}: seconds from {row['source']}\n")
+    if found.get("cap_usd") is not None:
+        sys.stdout.write(
+            f"cap: ${found['cap_usd']}, spent ${found['spent_usd']}, {found['status']}; "
+            f"{found['what_fits']} calls fit\n"
+        )
+    for note in cast("list[str]", found["notes"]):
+        sys.stdout.write(f"{note}\n")
 
 
 def _doctor(args: argparse.Namespace) -> None:
@@ -242,7 +249,11 @@ def _doctor(args: argparse.Namespace) -> None:
         _print_json(found)
     else:
         shown = ("model_version", "reply", "finish_reason", "seconds", "usage", "limits")
-        facts = [{"": key, "found": found.get(key)} for key in shown]
+        told = {key: found.get(key) for key in shown}
+        told["usage"] = ", ".join(
+            f"{n} {key}" for key, n in cast("dict[str, int]", found["usage"]).items() if n
+        )
+        facts = [{"": key, "found": value} for key, value in told.items()]
         _print_table(f"{found['backend']} {found['model']}", facts)
         _print_table("What it can do", cast("list[dict[str, object]]", found["capabilities"]))
     if found["problem"] is not None:

@@ -94,6 +94,8 @@ def test_a_cap_holds_and_a_higher_one_goes_on_where_it_ended(run, project, provi
     project.run("generate", "score", "aggregate")
     n_plan = json.loads((project.root / "data/report/metrics.json").read_text())
     assert len(provider.paid) == n_plan["attribution"]["n_requests"]
+    log = json.loads((project.root / "data/generate/log/generation.json").read_text())
+    assert Decimal(log["cost"]["known_usd"]) == EACH * len(provider.paid)
     rows = usage(project)
     assert sum(int(r["input_tokens"]) for r in rows) == 20 * len(provider.paid)
     assert sum(int(r["output_tokens"]) for r in rows) == 4 * len(provider.paid)

@@ -47,7 +47,7 @@ def prompts(root: Path, name: str, *texts: str) -> Path:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        ([], ["explain", "validate", "forecast", "--version", "--debug"]),
+        ([], ["explain", "validate", "forecast", "doctor", "--version", "--debug"]),
         (["explain"], ["prompt", "--system", "--json", "-S", "example:"]),
         (["validate"], ["file", "--write NAME", "--title", "--licence", "--citation"]),
         (["forecast"], ["--json", "-S KEY=VALUE"]),
@@ -278,6 +278,25 @@ def test_validate_makes_a_survey_an_input_that_a_reconstruction_reads(root, caps
     found = json.loads(capsys.readouterr().out)
     assert found["totals"]["n_calls"] == 4 * (2 * 2)  # personas, questions, orders
     assert main(["validate", "mine.csv", "--write", "more", "--licence", ""]) == 2
+
+
+def test_doctor_tries_a_backend_and_says_what_it_can_do(root, capsys):
+    assert main(["doctor", "scripted"]) == 0
+    shown = capsys.readouterr().out
+    assert "scripted scripted" in shown
+    assert "probabilities of answers" in shown
+
+
+def test_doctor_says_what_is_missing_and_fails(root, capsys, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "openai", "-S", "model=gpt-4o-mini"])
+    assert ended.value.code == 2
+    seen = capsys.readouterr()
+    assert seen.err.startswith(
+        "error: backend.key_variable: the environment variable OPENAI_API_KEY"
+    )
+    assert "takes batches" in seen.out
 
 
 def test_explain_is_about_a_prompt_whatever_the_workspace_is_about(root, capsys):

@@ -111,7 +111,7 @@ class Anthropic:
             client_class="AsyncAnthropic",
             base_url=self.url,
             key_variable=self.key_variable,
-            wire_mend="A parameter that this model does not take: -S ++backend.omit=[NAME]",
+            wire_mend="A parameter that this model does not take: backend.omit: [NAME]",
         )
 
     @property

@@ -54,7 +54,7 @@ def read_key(name: str | None) -> str | None:
         raise NoKeyError(
             "backend.key_variable",
             f"the environment variable {name} is not set",
-            mend=f"export {name}=…, or -S backend.key_variable=none for a server without keys",
+            mend=f"export {name}=…, or set backend.key_variable: none for a server without keys",
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise NoKeyError(
@@ -126,5 +126,5 @@ def check_base_url(base_url: str, *, allow_http: bool) -> None:
             "would send key and prompts over plain http to another machine",
             got=base_url,
             allowed="https, or http to this machine",
-            mend="If the network is yours: -S ++backend.allow_http=true",
+            mend="If the network is yours, set backend.allow_http: true",
         )

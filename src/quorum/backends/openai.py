@@ -110,8 +110,8 @@ class OpenAI:
             client_class="AsyncOpenAI",
             base_url=self.url,
             key_variable=self.key_variable,
-            wire_mend="A parameter that this server does not take: -S ++backend.omit=[NAME]; a "
-            "model that reasons: -S ++backend.reasoning=true",
+            wire_mend="A parameter that this server does not take: backend.omit: [NAME]; a "
+            "model that reasons: backend.reasoning: true",
         )
 
     @property
@@ -236,7 +236,7 @@ class OpenAI:
                 raise BackendError(
                     WHERE,
                     "the server sent no log-probabilities",
-                    mend="Use elicitation=choice, or -S ++backend.logprobs=false",
+                    mend="Use elicitation=choice, or set backend.logprobs: false",
                 )
             probs = choice_probs(found.top or (), request.choices)
             text, finish_reason = "", "scored"

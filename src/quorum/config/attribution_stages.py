@@ -16,7 +16,16 @@ from quorum.config.attribution_views import (
 )
 from quorum.config.compose import Settings, input_path
 from quorum.config.families import class_options, part_class
-from quorum.config.parts import backend_part, input_file, manifest, part_of, partial_caps, resolved
+from quorum.config.parts import (
+    backend_part,
+    caps_of,
+    input_file,
+    manifest,
+    part_of,
+    partial_caps,
+    prices_of,
+    resolved,
+)
 from quorum.config.schema import CAPS
 from quorum.config.view import InputFile, View
 from quorum.errors import SettingsError
@@ -36,7 +45,7 @@ def views(root: Path, settings: Settings) -> list[View]:
         generate,
         score_view(settings),
         aggregate_view(settings),
-        ForecastView("attribution", generate),
+        ForecastView("attribution", generate, caps_of(settings), prices_of(settings)),
     ]
 
 

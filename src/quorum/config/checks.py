@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from quorum.config.compose import Settings
-from quorum.config.parts import study_of
+from quorum.config.parts import prices_of, study_of
 from quorum.config.prompts import check_prompts
 from quorum.config.surveys import check_survey
+from quorum.errors import SettingsError
 
 _STUDIES = {"attribution": check_prompts, "reconstruction": check_survey}
 
@@ -20,3 +21,16 @@ def check_inputs(root: Path, settings: Settings) -> None:
         InputError: A file cannot be read.
     """
     _STUDIES[study_of(settings)](root, settings)
+    _check_prices(root, settings)
+
+
+def _check_prices(root: Path, settings: Settings) -> None:
+    file = prices_of(settings)["file"]
+    if file is None:
+        return
+    if not str(file).startswith("data/prices/") or ".." in str(file):
+        raise SettingsError(
+            "prices.file", "must lie in the project's data folder", got=file, allowed="data/prices"
+        )
+    if not (root / str(file)).is_file():
+        raise SettingsError("prices.file", "no such file", got=file)

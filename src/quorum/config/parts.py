@@ -63,6 +63,17 @@ def manifest(settings: Settings) -> Manifest:
     )
 
 
+def caps_of(settings: Settings) -> dict[str, object]:
+    """What a run may take at most, and what happens where that is reached."""
+    section = cast("Mapping[str, object]", settings["budget"])
+    return {key: section[key] for key in CAPS}
+
+
+def prices_of(settings: Settings) -> Mapping[str, object]:
+    """Where prices are looked up."""
+    return cast("Mapping[str, object]", settings["prices"])
+
+
 def partial_caps(settings: Settings) -> dict[str, object] | None:
     """The caps where a run may end at one with what it has; None where that is an error."""
     section = cast("Mapping[str, object]", settings["budget"])

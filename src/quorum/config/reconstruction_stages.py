@@ -10,10 +10,12 @@ from quorum.config.compose import Settings, input_path
 from quorum.config.families import part_class
 from quorum.config.parts import (
     backend_part,
+    caps_of,
     input_file,
     manifest,
     part_of,
     partial_caps,
+    prices_of,
     resolved,
 )
 from quorum.config.reconstruction_views import (
@@ -44,7 +46,7 @@ def views(root: Path, settings: Settings) -> list[View]:
         generate,
         score_view(root, settings),
         aggregate_view(root, settings),
-        ForecastView("reconstruction", generate),
+        ForecastView("reconstruction", generate, caps_of(settings), prices_of(settings)),
     ]
 
 

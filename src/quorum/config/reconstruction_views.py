@@ -107,8 +107,10 @@ class AggregateView(View):
 
 @dataclass(frozen=True, slots=True)
 class ForecastView(View):
-    """What ``budget`` needs: what would be sent, and to whom."""
+    """What ``budget`` needs: what would be sent, and to whom; caps and prices as of now."""
 
     FILE: ClassVar[str] = "budget.json"
 
     generate: GenerateView
+    caps: Options
+    prices: Options

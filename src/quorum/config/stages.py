@@ -9,8 +9,7 @@ from typing import cast
 from quorum.config import attribution_stages, reconstruction_stages
 from quorum.config.compose import Settings
 from quorum.config.families import class_options, part_class
-from quorum.config.parts import study_of
-from quorum.config.schema import CAPS
+from quorum.config.parts import caps_of, prices_of, study_of
 from quorum.config.view import RuntimeView, View
 
 _STUDIES = {"attribution": attribution_stages.views, "reconstruction": reconstruction_stages.views}
@@ -33,6 +32,6 @@ def runtime_view(settings: Settings) -> RuntimeView:
         study=study_of(settings),
         backend={key: backend[key] for key in names if key in backend},
         options=cast("Mapping[str, object]", settings["runtime"]),
-        caps={key: cast("Mapping[str, object]", settings["budget"])[key] for key in CAPS},
-        prices=cast("Mapping[str, object]", settings["prices"]),
+        caps=caps_of(settings),
+        prices=prices_of(settings),
     )

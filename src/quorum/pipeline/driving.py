@@ -78,6 +78,9 @@ class Driver:
 
         async def run() -> RunStats:
             try:
+                connection = getattr(self.backend, "connection", None)
+                if connection is not None:
+                    connection.client()  # the SDK's import is no part of the first call
                 with progress_for(options.progress, label, n_jobs) as progress:
                     if note:
                         progress.note(note)
@@ -120,7 +123,7 @@ class Driver:
                 "backend.mode",
                 f"{n} requests of a batch run that was cut off are still at the provider",
                 got="sync",
-                mend="Run once more with -S ++backend.mode=batch: it collects them, paid once",
+                mend="Run once more with backend.mode: batch, which collects them, paid once",
             )
 
     def _with_pilot(self, on_result: OnResult) -> OnResult:
@@ -155,7 +158,7 @@ def batches_of(backend: Backend) -> BatchBackend | None:
             "this server takes no batches",
             got="batch",
             allowed="sync",
-            mend="Where it does: -S ++backend.batch=true",
+            mend="Where it does, set backend.batch: true",
         )
     from quorum.backends.anthropic import Anthropic
     from quorum.backends.openai import OpenAI

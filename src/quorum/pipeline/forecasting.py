@@ -211,10 +211,18 @@ def one_line(found: Forecast) -> str:
     totals = cast("Mapping[str, object]", found["totals"])
     line = f"forecast: {totals['n_calls']} calls, {totals['n_in_store']} replies in the store"
     if totals["usd_base"] is not None and totals["usd_high"] != "0.00":
-        line += f", ${totals['usd_base']} (${totals['usd_low']} to ${totals['usd_high']})"
+        low, base, high = (cents(totals[f"usd_{end}"]) for end in ("low", "base", "high"))
+        line += f", ${base} (${low} to ${high})"
         line += f", cap {'$' + str(found['cap_usd']) if found['cap_usd'] else 'none'}"
         line += f", {str(found['status']).replace('_', ' ')}"
     return line
+
+
+def cents(usd: object) -> str:
+    """An amount to the cent, a small one to four places."""
+    amount = Decimal(str(usd))
+    places = "0.01" if amount == 0 or amount >= 1 else "0.0001"
+    return str(amount.quantize(Decimal(places)))
 
 
 def _part(module: Module, situation: Situation) -> Part:

@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 from quorum.backends.base import Backend
 from quorum.config.view import RuntimeView
 from quorum.errors import BudgetError
-from quorum.pricing.cost import cost, worst_case
+from quorum.pipeline import artifacts
+from quorum.pricing.cost import bill, cost, usd_text, worst_case
+from quorum.pricing.history import read_usage
 from quorum.pricing.prices import Prices
 from quorum.pricing.table import Price
 from quorum.records import Request, Usage
@@ -29,7 +31,7 @@ def load_prices(root: Path, runtime: RuntimeView) -> Prices:
     table = root / TABLE
     return Prices.load(
         table if table.exists() else None,
-        None if file is None else root / file,
+        None if file is None else Path(artifacts.shown(root / file)),
         use_genai_prices=bool(rules["genai_prices"]),
         confirmed=bool(rules["confirmed"]),
     )
@@ -68,7 +70,7 @@ def check_caps(backend: Backend, runtime: RuntimeView, prices: Prices) -> Caps:
             "budget.max_usd",
             f"backend={backend.target.backend} costs money, and nothing says how much it may",
             allowed="US dollars, or none for no cap",
-            mend="See what it would cost: quorum forecast. Then: -S budget.max_usd=5",
+            mend="See what it would cost: quorum forecast. Then: -S '++budget.max_usd=5'",
         )
     usd = None if max_usd in (None, "none") else Decimal(str(max_usd))
     if usd is not None and backend.capabilities.priced:
@@ -105,6 +107,24 @@ def account(
     name = str(runtime.caps["account"] or run)
     with Account(store, name, caps, worst, actual) as opened:
         yield opened
+
+
+def cost_so_far(
+    root: Path, folder: Path, backend: Backend, runtime: RuntimeView
+) -> dict[str, object]:
+    """What the calls of a run cost, over all its resumptions.
+
+    ``possible_usd`` is what attempts without a reply may have cost besides; null where a model has
+    no price.
+    """
+    price = price_of(backend, load_prices(root, runtime))
+    found = bill(read_usage(folder / "usage.csv"), lambda _backend, _model: price)
+    return {
+        "known_usd": usd_text(found.known_usd),
+        "possible_usd": usd_text(found.possible_usd),
+        "n_possible": found.n_possible,
+        "status": found.status if backend.capabilities.priced else "local",
+    }
 
 
 def amounts(

@@ -97,7 +97,7 @@ def _decoded(content: bytes, where: str, encoding: str) -> str:
                 raise InputError(
                     where,
                     f"not UTF-8 but {kind} (byte order mark at offset 0)",
-                    mend=f"Save it as UTF-8, or read it with --encoding {kind[:6].lower()}",
+                    mend=f"Save it as UTF-8, or read it with input.encoding: {kind[:6].lower()}",
                 )
     try:
         text = content.decode(name)
@@ -115,18 +115,18 @@ def _undecodable(content: bytes, where: str, name: str, error: UnicodeDecodeErro
     return InputError(
         f"{where}:{line}",
         f"not {shown}: byte 0x{byte.hex()} at byte offset {error.start}",
-        mend=f"Read it with --encoding cp1252{hint}, or save it as UTF-8"
+        mend=f"Read it with input.encoding: cp1252{hint}, or save it as UTF-8"
         if shown == "UTF-8"
-        else "Name the encoding that it was saved in with --encoding",
+        else "Name the encoding that it was saved in: input.encoding",
     )
 
 
 def _records(text: str, where: str) -> Iterator[tuple[int, list[str]]]:
     """Records that are not blank, each with the line that it begins on."""
-    csv.field_size_limit(_MAX_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     while True:
         line = reader.line_num + 1
+        before = csv.field_size_limit(_MAX_CELL)  # the limit is the process's
         try:
             record = next(reader)
         except StopIteration:
@@ -138,6 +138,8 @@ def _records(text: str, where: str) -> Iterator[tuple[int, list[str]]]:
                 mend="Put a text that holds a comma, a quote or a line break between double quotes,"
                 ' and write a quote inside it as ""',
             ) from None
+        finally:
+            csv.field_size_limit(before)
         if any(cell.strip() for cell in record):
             yield line, record
 

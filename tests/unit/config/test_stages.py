@@ -83,12 +83,14 @@ RUNTIME_OPTIONS = {
     "runtime.max_tokens_per_min": 2,
     "runtime.max_input_tokens_per_min": 2,
     "runtime.max_output_tokens_per_min": 2,
+    "backend.engines": 2,
+}
+CAPS = {
     "budget.max_usd": 2.0,
     "budget.max_calls": 2,
     "budget.max_tokens": 2,
     "budget.account": "ours",
     "budget.pilot": 2,
-    "backend.engines": 2,
 }
 NAMES = {"name", "study.name", "input.kind", "generation.samples", "budget.on_cap"}  # see below
 
@@ -171,11 +173,19 @@ def test_a_setting_that_changes_no_result_changes_runtime_json_alone(case, root,
             assert changed_files(root, settings, changed) == RUNTIME, leaf
 
 
+def test_a_cap_changes_the_forecast_and_no_result(root, make_settings):
+    settings = make_settings()
+    for leaf, value in CAPS.items():
+        changed = with_leaf(settings, leaf, value)
+        assert changed_files(root, settings, changed) == RUNTIME | {"budget.json"}, leaf
+        assert settings_digest(changed) == settings_digest(settings)
+
+
 @pytest.mark.parametrize("case", SETTINGS)
 def test_no_setting_is_without_a_row_here(case, make_settings):
     options, table = SETTINGS[case]
     for leaf in leaves(make_settings(**options)):
-        known = leaf in table or leaf in RUNTIME_OPTIONS or leaf in NAMES
+        known = leaf in table or leaf in RUNTIME_OPTIONS or leaf in NAMES or leaf in CAPS
         assert known or leaf.endswith(".name"), leaf
 
 

@@ -173,7 +173,7 @@ def test_options_of_a_part_from_outside_are_checked(capsys):
             (),
             (
                 "absence.empty_message: backend=shouting takes no empty message, which prompt "
-                "without players is. Set a text that stands for it: -S '++absence.empty_message=…'"
+                "without players is. Set absence.empty_message to a text that stands for it"
             ),
         ),
         (("model=big",), "model: backend=shouting has none to choose, got 'big'; allowed null"),

@@ -111,7 +111,7 @@ def test_a_windows_file_is_named_with_its_byte_and_read_when_told_so():  # case 
         read_survey(content, "survey.csv")
     line = str(caught.value)
     assert line.startswith(f"survey.csv:3: not UTF-8: byte 0x92 at byte offset {offset}")
-    assert "--encoding cp1252 (in Windows-1252 that byte is ’)" in line
+    assert "input.encoding: cp1252 (in Windows-1252 that byte is ’)" in line
     survey = read_survey(content, "survey.csv", ReadingRules(encoding="cp1252"))
     assert survey.questions[0].options[1].text == "Don’t know"
 

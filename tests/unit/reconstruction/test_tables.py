@@ -67,7 +67,7 @@ def test_another_kind_of_unicode_is_named_and_read_when_told_so(mark, kind):
         InputError, match=f"not UTF-8 but {kind} .byte order mark at offset 0."
     ) as e:
         table(content)
-    assert f"--encoding {kind[:6].lower()}" in str(e.value)
+    assert f"input.encoding: {kind[:6].lower()}" in str(e.value)
     assert cells(content, encoding=kind[:6].lower()) == [{"a": "1", "b": "é"}]
 
 
@@ -80,11 +80,11 @@ def test_a_byte_that_is_not_utf_8_is_named_with_its_offset_and_a_hint(byte, hint
         table(b"a,b\n1,x\n2,don" + byte + b"t\n")
     line = str(caught.value)
     assert line.startswith(f"t.csv:3: not UTF-8: byte 0x{byte.hex()} at byte offset 13.")
-    assert f"Read it with --encoding cp1252 ({hint}), or save it as UTF-8" in line
+    assert f"Read it with input.encoding: cp1252 ({hint}), or save it as UTF-8" in line
 
 
 def test_a_byte_that_windows_has_no_sign_for_gets_no_wrong_hint():
-    with pytest.raises(InputError, match="--encoding cp1252, or save it as UTF-8"):
+    with pytest.raises(InputError, match="input.encoding: cp1252, or save it as UTF-8"):
         table(b"a,b\n1,\x81\n")
 
 

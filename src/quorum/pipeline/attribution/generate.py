@@ -26,7 +26,7 @@ from quorum.pipeline.attribution.pool import Pool, target_text
 from quorum.pipeline.attribution.replies import ReplyRow, write_rows
 from quorum.pipeline.driving import Driver
 from quorum.pipeline.forecasting import one_line
-from quorum.pipeline.spending import account
+from quorum.pipeline.spending import account, cost_so_far
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.scheduler import RunStats
 from quorum.runtime.store import GenerationStore, store_path
@@ -76,7 +76,7 @@ def run(root: Path) -> None:
     for name in ("usage.csv", "usage.json"):
         artifacts.write_text(log / name, (folder / name).read_text(encoding="utf-8"))
     write(generated, artifacts.fresh_folder(root / artifacts.GENERATE))
-    _write_log(generated, log)
+    _write_log(generated, log, cost_so_far(root, folder, backend, runtime))
 
 
 def run_digest(plan: Plan, view: GenerateView) -> str:
@@ -159,7 +159,7 @@ def check_capabilities(backend: Backend, plan: Plan, view: GenerateView) -> None
                 raise SettingsError(
                     "absence.empty_message",
                     f"backend={name} takes no empty message, which {planned.id} without players is",
-                    mend="Set a text that stands for it: -S '++absence.empty_message=…'",
+                    mend="Set absence.empty_message to a text that stands for it",
                 )
 
 
@@ -173,8 +173,8 @@ def write(generated: Generated, folder: Path) -> None:
     artifacts.write_text(folder / "model.json", artifacts.json_text(facts))
 
 
-def _write_log(generated: Generated, log: Path) -> None:
-    stats = asdict(generated.stats)
+def _write_log(generated: Generated, log: Path, cost: Mapping[str, object]) -> None:
+    stats = {**asdict(generated.stats), "cost": dict(cost)}
     artifacts.write_text(log / "generation.json", artifacts.json_text(stats))
     made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     lines = [f"{made} generate: {key} = {value}" for key, value in sorted(stats.items())]

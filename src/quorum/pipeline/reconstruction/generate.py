@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,7 +44,7 @@ from quorum.pipeline.reconstruction.questions import (
 from quorum.pipeline.reconstruction.replies import write_rows
 from quorum.pipeline.reconstruction.tables import write_tables
 from quorum.pipeline.reconstruction.weights import choose_active
-from quorum.pipeline.spending import account
+from quorum.pipeline.spending import account, cost_so_far
 from quorum.reconstruction.active import ActiveGeneration, PoolRules
 from quorum.reconstruction.bank import Bank, read_bank
 from quorum.reconstruction.elicitation import Elicitation
@@ -68,6 +68,7 @@ class Generated:
         tables: How entropies went.
         facts: Which model answered, why the pool was enough, what the learner did.
         stats: Counts and timings of this execution; None where no model was asked.
+        cost: What the run's calls cost over all its resumptions; None likewise.
     """
 
     personas: Sequence[Persona]
@@ -76,6 +77,7 @@ class Generated:
     tables: Trajectories
     facts: Mapping[str, object]
     stats: RunStats | None
+    cost: Mapping[str, object] | None = None
 
 
 def run(root: Path) -> None:
@@ -150,7 +152,8 @@ def ask_model(
             note=f"{n_kept} replies are kept from the run's checkpoint" if n_kept else "",
         )
     ledger.finish()
-    return _generated(interview, backend, stats), folder
+    cost = cost_so_far(root, folder, backend, runtime)
+    return replace(_generated(interview, backend, stats), cost=cost), folder
 
 
 def announce(
@@ -279,7 +282,9 @@ def write(generated: Generated, folder: Path) -> None:
 
 
 def _write_log(generated: Generated, log: Path) -> None:
-    stats = {"n_calls": 0} if generated.stats is None else asdict(generated.stats)
+    stats: dict[str, object] = {"n_calls": 0}
+    if generated.stats is not None:
+        stats = {**asdict(generated.stats), "cost": dict(generated.cost or {})}
     artifacts.write_text(log / "generation.json", artifacts.json_text(stats))
     made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     facts = {**stats, "stop_reason": generated.facts["stop_reason"]}
