@@ -215,6 +215,7 @@ def _forecast(args: argparse.Namespace) -> None:
     from quorum.config.checks import check_inputs
     from quorum.config.compose import compose
     from quorum.config.parts import study_of
+    from quorum.pipeline.forecasting import cents
 
     root = project_root()
     settings = compose(root, changed_params(root, args.changes))
@@ -225,7 +226,14 @@ def _forecast(args: argparse.Namespace) -> None:
         _print_json(found)
         return
     rows = cast("list[dict[str, object]]", found["rows"])
-    shown = [{key: value for key, value in row.items() if key != "source"} for row in rows]
+    shown = [
+        {
+            key: cents(value) if key.startswith("usd_") and value is not None else value
+            for key, value in row.items()
+            if key != "source"
+        }
+        for row in rows
+    ]
     _print_table(f"Forecast: {found['backend']} {found['model']}", _transposed(shown))
     for row in rows:
         sys.stdout.write(f"{row['module']}: seconds from {row['source']}\n")

@@ -387,7 +387,7 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(provider, back
 @pytest.mark.parametrize(
     ("model", "version"),
     [
-        ("/home/me/models/tiny.gguf", "tiny.gguf fp_1"),
+        ("/models/tiny.gguf", "tiny.gguf fp_1"),
         ("C:\\models\\tiny.gguf", "tiny.gguf fp_1"),
         ("./tiny.gguf", "tiny.gguf fp_1"),
         ("openai/gpt-5-mini", "openai/gpt-5-mini fp_1"),

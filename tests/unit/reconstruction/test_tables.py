@@ -84,7 +84,7 @@ def test_a_byte_that_is_not_utf_8_is_named_with_its_offset_and_a_hint(byte, hint
 
 
 def test_a_byte_that_windows_has_no_sign_for_gets_no_wrong_hint():
-    with pytest.raises(InputError, match="input.encoding: cp1252, or save it as UTF-8"):
+    with pytest.raises(InputError, match=r"input\.encoding: cp1252, or save it as UTF-8"):
         table(b"a,b\n1,\x81\n")
 
 
