@@ -10,7 +10,7 @@ import pytest
 import survey_project as small
 import yaml
 from batch_stub import BatchStub
-from canary import KEY
+from canary import KEY, files_with_key
 from provider_stub import Reply
 
 PROMPTS = ["Why do you cycle to work?", "When is tea too hot to drink?"]
@@ -175,6 +175,7 @@ def test_a_batch_gives_the_same_results_and_is_booked_as_one(run, project, provi
     assert len(provider.calls) == n_calls, "no call but the batch's"
     modes = {row["mode"] for row in usage(project)}
     assert "batch" in modes
+    assert files_with_key(project.root) == []
 
 
 def test_a_server_without_batches_is_refused_before_any_call(run, project, provider):
