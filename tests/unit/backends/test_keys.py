@@ -137,7 +137,7 @@ def test_addresses_of_this_machine(url, local):
 def test_plain_http_to_another_machine_needs_a_yes(make):
     with pytest.raises(SettingsError, match="plain http") as caught:
         make(base_url="http://192.168.0.7:8000/v1")
-    assert "allow_http=true" in caught.value.mend
+    assert "allow_http: true" in caught.value.mend
     make(base_url="http://192.168.0.7:8000/v1", allow_http=True)
     make(base_url="https://192.168.0.7:8000/v1")
 

@@ -294,7 +294,7 @@ def test_a_list_without_letters_is_scored_without_probabilities(provider, backen
 def test_a_server_without_log_probabilities_is_told_and_not_asked_again(provider, backend):
     provider.script(Reply("A", top=None))
     error = failed(backend(), LETTERS)
-    assert "logprobs=false" in error.mend
+    assert "logprobs: false" in error.mend
     assert not isinstance(error, RejectedError)  # the answer is charged all the same
     assert len(provider.calls) == 1
 
