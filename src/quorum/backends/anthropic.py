@@ -7,18 +7,17 @@ functions of the settings, for calls and batches alike.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from annotated_types import Ge
 
-from quorum.backends.base import Capabilities, ObservedLimits
+from quorum.backends.base import Capabilities
 from quorum.backends.connection import Connection
-from quorum.backends.failures import ErrorAnswer
-from quorum.backends.keys import check_base_url, check_key_variable, is_local, without_key
+from quorum.backends.keys import check_base_url, check_key_variable, without_key
 from quorum.backends.openai_answers import version_of
+from quorum.backends.remote import Remote
 from quorum.backends.wire import (
     Json,
     anthropic_usage,
@@ -45,7 +44,7 @@ _OWN = frozenset({"model", "messages", "system", "stream"})
 
 
 @dataclass
-class Anthropic:
+class Anthropic(Remote):
     """A model behind Anthropic's messages API.
 
     Args:
@@ -73,6 +72,7 @@ class Anthropic:
         SettingsError: An address or variable is none, or ``extra`` names what a request sets.
     """
 
+    official_url: ClassVar[str] = OFFICIAL_URL
     runtime_options: ClassVar[tuple[str, ...]] = (
         "cache_prompt",
         "key_variable",
@@ -115,11 +115,6 @@ class Anthropic:
         )
 
     @property
-    def url(self) -> str:
-        """The server's address."""
-        return (self.base_url or OFFICIAL_URL).rstrip("/")
-
-    @property
     def path(self) -> str:
         """Path of the endpoint below ``url``."""
         return "/v1/messages"
@@ -128,11 +123,6 @@ class Anthropic:
     def headers(self) -> dict[str, str]:
         """The API's version: what is sent depends on it."""
         return {"anthropic-version": VERSION_WITH_SAMPLING if self.has_temperature else VERSION}
-
-    @property
-    def connection(self) -> Connection:
-        """The server's connection, for further endpoints such as batches."""
-        return self._connection
 
     @property
     def target(self) -> Target:
@@ -172,23 +162,13 @@ class Anthropic:
         structured = self.structured
         if structured is None:
             structured = _UNSTRUCTURED.search(self.model) is None
-        is_official = self.url == OFFICIAL_URL
         return Capabilities(
             structured=structured,
             empty_message=False,
             prefix_reuse=self.cache_prompt,
-            priced=not is_local(self.url) if self.priced is None else self.priced,
-            batch=is_official if self.batch is None else self.batch,
+            priced=self.is_priced,
+            batch=self.takes_batches,
         )
-
-    @property
-    def observed_limits(self) -> ObservedLimits | None:
-        """The server's limits, as its last answer or error states them."""
-        return self._connection.observed_limits
-
-    @property
-    def lanes(self) -> None:
-        """No limit of its own: max_inflight alone counts."""
 
     def output_ceiling(self, request: Request) -> int:
         """The most tokens that a reply can be charged with, thinking included."""
@@ -226,21 +206,6 @@ class Anthropic:
         body.update(self.extra)
         return {key: value for key, value in body.items() if key not in self.omit}
 
-    async def complete(self, request: Request, lane: int = 0) -> Generation:
-        """The reply to a request.
-
-        Raises:
-            TransientBackendError: It may pass.
-            BackendError: It will not pass.
-        """
-        del lane
-        start = time.perf_counter()
-        answer = await self._connection.send("POST", self.path, self.body(request), self.headers)
-        seconds = time.perf_counter() - start
-        if isinstance(answer, ErrorAnswer):
-            return Generation("", "refusal", seconds=seconds)
-        return self.read(answer.body, request, seconds)
-
     def read(self, answer: Json, request: Request, seconds: float = 0.0) -> Generation:
         """What a message says: its text, why it ended, its tokens.
 
@@ -273,10 +238,6 @@ class Anthropic:
             )
         version = without_key(version_of(answer), key)
         return Generation(text, finish_reason, usage, model_version=version, seconds=seconds)
-
-    async def close(self) -> None:
-        """Closes what was opened; safe to call twice."""
-        await self._connection.close()
 
 
 def _sdk() -> Any:

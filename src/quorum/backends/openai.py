@@ -8,18 +8,17 @@ batches alike.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from annotated_types import Ge, Interval
 
-from quorum.backends.base import Capabilities, ObservedLimits
+from quorum.backends.base import Capabilities
 from quorum.backends.connection import Connection
-from quorum.backends.failures import ErrorAnswer
-from quorum.backends.keys import check_base_url, check_key_variable, is_local, without_key
+from quorum.backends.keys import check_base_url, check_key_variable, without_key
 from quorum.backends.openai_answers import Found, of_chat, of_response, version_of
+from quorum.backends.remote import Remote
 from quorum.backends.wire import (
     ChoiceProbs,
     Json,
@@ -44,7 +43,7 @@ _OWN = frozenset({"model", "messages", "input", "stream", "n"})
 
 
 @dataclass
-class OpenAI:
+class OpenAI(Remote):
     """A model behind OpenAI's format.
 
     Args:
@@ -72,6 +71,7 @@ class OpenAI:
         SettingsError: An address or variable is none, or ``extra`` names what a request sets.
     """
 
+    official_url: ClassVar[str] = OFFICIAL_URL
     runtime_options: ClassVar[tuple[str, ...]] = (
         "key_variable",
         "allow_http",
@@ -115,19 +115,9 @@ class OpenAI:
         )
 
     @property
-    def url(self) -> str:
-        """The server's address."""
-        return (self.base_url or OFFICIAL_URL).rstrip("/")
-
-    @property
     def path(self) -> str:
         """Path of the endpoint below ``url``."""
         return "/responses" if self.api == "responses" else "/chat/completions"
-
-    @property
-    def connection(self) -> Connection:
-        """The server's connection, for further endpoints such as batches."""
-        return self._connection
 
     @property
     def target(self) -> Target:
@@ -161,22 +151,12 @@ class OpenAI:
     @property
     def capabilities(self) -> Capabilities:
         """What the settings say that the server can do; nothing is asked."""
-        is_official = self.url == OFFICIAL_URL
         return Capabilities(
             choice_probs=not self.is_reasoning if self.logprobs is None else self.logprobs,
             structured=self.structured,
-            priced=not is_local(self.url) if self.priced is None else self.priced,
-            batch=is_official if self.batch is None else self.batch,
+            priced=self.is_priced,
+            batch=self.takes_batches,
         )
-
-    @property
-    def observed_limits(self) -> ObservedLimits | None:
-        """The server's limits, as its last answer or error states them."""
-        return self._connection.observed_limits
-
-    @property
-    def lanes(self) -> None:
-        """No limit of its own: max_inflight alone counts."""
 
     def output_ceiling(self, request: Request) -> int:
         """The most tokens that a reply can be charged with, thinking included."""
@@ -201,21 +181,6 @@ class OpenAI:
         body = self._responses(request) if self.api == "responses" else self._chat(request)
         body.update(self.extra)
         return {key: value for key, value in body.items() if key not in self.omit}
-
-    async def complete(self, request: Request, lane: int = 0) -> Generation:
-        """The reply to a request.
-
-        Raises:
-            TransientBackendError: It may pass.
-            BackendError: It will not pass.
-        """
-        del lane
-        start = time.perf_counter()
-        answer = await self._connection.send("POST", self.path, self.body(request))
-        seconds = time.perf_counter() - start
-        if isinstance(answer, ErrorAnswer):
-            return Generation("", "refusal", seconds=seconds)
-        return self.read(answer.body, request, seconds)
 
     def read(self, answer: Json, request: Request, seconds: float = 0.0) -> Generation:
         """What an answer says: its text or probabilities, why it ended, its tokens.
@@ -251,12 +216,8 @@ class OpenAI:
             seconds=seconds,
         )
 
-    async def close(self) -> None:
-        """Closes what was opened; safe to call twice."""
-        await self._connection.close()
-
     def _chat(self, request: Request) -> Json:
-        is_own = self.url == OFFICIAL_URL or self.is_reasoning
+        is_own = self.is_official or self.is_reasoning
         limit = "max_completion_tokens" if is_own else "max_tokens"
         body: Json = {
             "model": self.model,

@@ -8,6 +8,7 @@ over w ≥ 0, with Σρ = 1 ("ridge 1e-2" means λ(1−α)/2 = 1e-2).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
@@ -37,7 +38,7 @@ SOLVERS = ("nnls", "highs")
 
 
 @dataclass(frozen=True, slots=True)
-class Penalised:
+class Penalised(ABC):
     """What the penalised fits share: the choice of λ and anchor, and the final solve.
 
     Args:
@@ -130,9 +131,9 @@ class Penalised:
         return replace(self, lam=fit.lam, anchors=(fit.anchor,))
 
     @property
+    @abstractmethod
     def _alpha(self) -> float:
         """Share of the absolute penalty, α."""
-        raise NotImplementedError
 
     @property
     def _mu(self) -> float:
