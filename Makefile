@@ -9,8 +9,9 @@ ACTIVE := PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)"
 
 # make show leaves out the knobs and metrics of the study that the workspace is not about
 STUDY = $(or $(shell sed -n 's/^study: *\([a-z]*\).*/\1/p' params.yaml),attribution)
-HIDDEN_attribution := ^(reconstruction\.|pool)
-HIDDEN_reconstruction := ^(attribution\.|partition|absence|estimator|value|normaliser|budget)
+HIDDEN_attribution := ^(reconstruction\.|simulation\.|sweep|pool)
+HIDDEN_reconstruction := ^(attribution\.|simulation\.|sweep|partition|absence|estimator|value|normaliser|budget)
+HIDDEN_simulation := ^(attribution\.|reconstruction\.|input|backend|model|partition|absence|estimator|value|normaliser|pool|budget)
 
 .PHONY: help repro test check bench show
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from browser_choice import browser_line
 from hypothesis import settings
 from provider_stub import provider  # noqa: F401 - a fixture for all tests
 
@@ -28,6 +29,11 @@ settings.load_profile("fixed")
 
 PROJECT = Path(__file__).parents[1]
 CHAIN = ("config", "partition", "generate", "score", "aggregate")
+
+
+def pytest_report_header() -> str:
+    """Which browser opens the pages, or that none was found and their tests are left out."""
+    return browser_line()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,18 @@ def make_project(tmp_path: Path) -> Callable[..., Project]:
         root.mkdir()
         copy_project(root)
         return Project(root, store or root / "store.sqlite", root / "calls.log")
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def make_projects(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Project]:
+    """Makes copies of the project that all tests of a module read."""
+
+    def make(name: str) -> Project:
+        root = tmp_path_factory.mktemp(name)
+        copy_project(root)
+        return Project(root, root / "store.sqlite", root / "calls.log")
 
     return make
 

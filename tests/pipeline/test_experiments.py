@@ -6,10 +6,15 @@ import csv
 import io
 import json
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
+
+from quorum.errors import InputError
+from quorum.pipeline.experiments import experiments
+from quorum.pipeline.runs import open_run
 
 PROJECT = Path(__file__).parents[2]
 N_TENTH = 2 * 26 - 1  # ⌈0.1·2^8⌉ coalitions for each of two prompts; the empty one is shared
@@ -76,6 +81,46 @@ def test_one_knob_in_the_workspace_in_a_copy_and_back(baseline):
     baseline.dvc("checkout", "-q")
 
 
+def test_an_experiment_and_a_revision_are_read_and_nothing_is_touched(baseline):
+    before = baseline.git("status", "--porcelain"), baseline.git("for-each-ref")
+    counts = {}
+    for name in ("wide", "other", "HEAD"):
+        with open_run(name, baseline.root) as run:
+            counts[name] = run.scalars["n_coalitions"]
+            assert run.path("weights.csv") is None
+            rows = run.read_rows("attributions.jsonl")
+            assert [row["snapshot"] for row in rows] == ["p0", "p1"]
+            copy = run.path("snapshots")
+            assert (copy / "p0.html").is_file()
+        assert not copy.exists(), "copies live as long as the run is open"
+    assert counts == {"wide": 2 * 52, "other": 2 * 26, "HEAD": 2 * 26}
+    assert (baseline.git("status", "--porcelain"), baseline.git("for-each-ref")) == before
+
+
+def test_a_run_that_is_not_in_the_cache_or_not_one_is_named(baseline):
+    with (
+        pytest.raises(InputError, match=r"main~1: run.json: is missing"),
+        open_run("main~1", baseline.root),
+    ):
+        pass
+    cache = baseline.root / ".dvc/cache"
+    cache.rename(cache.with_name("elsewhere"))
+    try:
+        with pytest.raises(InputError, match=r"is not in DVC's cache\. Run: dvc pull"):
+            open_run("HEAD", baseline.root).__enter__()
+    finally:
+        shutil.rmtree(cache, ignore_errors=True)
+        cache.with_name("elsewhere").rename(cache)
+    (commit,) = experiments(baseline.root)["wide"]
+    twin = "refs/exps/" + "0" * 2 + "/" + "0" * 38 + "/wide"
+    baseline.git("update-ref", twin, commit)
+    try:
+        with pytest.raises(InputError, match="wide: several experiments bear this name"):
+            open_run("wide", baseline.root).__enter__()
+    finally:
+        baseline.git("update-ref", "-d", twin)
+
+
 def test_a_grid_runs_in_the_queue_and_pays_for_nothing_twice(baseline):
     n_before = n_kept(baseline)
     grid = ("-S", "budget.fraction=0.1,0.2", "-S", "value=exact_match,chrf")
@@ -104,7 +149,8 @@ def test_a_grid_runs_in_the_queue_and_pays_for_nothing_twice(baseline):
 
 def test_values_and_curves_are_plots(baseline, tmp_path):
     found = json.loads(baseline.dvc("plots", "show", "--json", "-o", str(tmp_path / "plots")))
-    assert set(found["data"]) == {"data/report/plots/values.csv", "data/report/plots/curves.csv"}
+    names = ("values", "curves", "convergence")
+    assert set(found["data"]) == {f"data/report/plots/{name}.csv" for name in names}
     rows = found["data"]["data/report/plots/values.csv"][0]["content"]["data"]["values"]
     assert {row["snapshot"] for row in rows} == {"p0", "p1"}
     assert len(rows) == 16

@@ -53,6 +53,15 @@ class Project:
         lines = [text.rstrip() for text in [*shown.splitlines(), *told]]
         return Outcome(done.returncode, tuple(lines), done.stderr)
 
+    def wait_for_queue(self) -> None:
+        """Until all experiments of DVC's queue have ended well; a look takes a second or two."""
+        for _ in range(300):
+            lines = self.run("dvc queue status").lines
+            states = re.findall(r"\b(Queued|Running|Success|Failed)\b", "\n".join(lines))
+            if states and not {"Queued", "Running"} & set(states):
+                break
+        assert set(states) == {"Success"}, lines
+
     def apply(self, block: Block) -> None:
         """Writes the file that a block shows, adds its lines to one, or installs a folder."""
         path = self.root / block.check[1]

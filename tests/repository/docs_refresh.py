@@ -40,6 +40,8 @@ def _new_lines(block: Block, project: Project) -> list[str] | None:
         is_whole = command.output and "..." not in command.output
         shown = outcome.lines if is_whole else command.output
         out += [f"$ {command.line}", *shown]
+    if block.check[:1] == ("queue",):
+        project.wait_for_queue()
     return out
 
 

@@ -83,6 +83,19 @@ CHANGES["reconstruction"] = (
 )
 
 
+CHANGES["simulation"] = (
+    ("`sweep`, other kind", {"sweep": "estimators"}),
+    ("`sweep.replicates`", {"sweep": {"use": "survey", "replicates": 2}}),
+    ("`sweep.grid`", {"sweep": {"use": "survey", "grid": {"s": [1, 2]}}}),
+    ("`sweep.grid`, another part", {"sweep": {"use": "survey", "grid": {"ensemble": ["ridge"]}}}),
+    ("`seed`", {"seed": 1}),
+    ("`runtime.*`", {"runtime": {"executor": "processes"}}),
+    ("`report.level`", {"report": {"level": 0.95}}),
+    ("`value`, of another study", {"value": "chrf"}),
+    ("`backend`", {"backend": "scripted"}),
+)
+
+
 def table(name: str, *args: str) -> list[str]:
     """The lines of a generated table."""
     makers: dict[str, Callable[..., list[str]]] = {

@@ -32,6 +32,7 @@ EXTRAS = {
 
 SURVEYS = {("input", "us2020"), ("input", "ipip25"), ("backend", "panel")}
 SURVEY_GROUPS = set(STUDIES["reconstruction"]) - set(STUDIES["attribution"])
+SWEEP_GROUPS = set(STUDIES["simulation"]) - set(STUDIES["attribution"])
 
 
 def section(group: str, name: str) -> dict[str, object]:
@@ -55,6 +56,8 @@ def test_every_option_composes_and_is_valid_alone(group, name):
     else:
         study = {} if group == "study" else {"study": "reconstruction"}
         needs_survey = (group, name) in SURVEYS or group in SURVEY_GROUPS
+        if group in SWEEP_GROUPS:
+            study, needs_survey = {"study": "simulation"}, True
         settings = compose(PROJECT, {group: name, **(study if needs_survey else {})})
     chosen = settings[group]
     assert chosen.get("name", name) == name
@@ -217,3 +220,37 @@ def test_a_second_phase_follows_payoffs_so_their_settings_reach_generate(before,
 
     found = changed(with_two_phases(before), with_two_phases(after))
     assert found == {*expected, "aggregate"}
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"sweep": "estimators"}, ["partition", "generate", "score", "budget"]),
+        ({"sweep": {"use": "survey", "replicates": 2}}, ["partition"]),
+        ({"sweep": {"use": "survey", "grid": {"s": [1, 2]}}}, ["partition"]),
+        ({"sweep": {"use": "survey", "grid": {"ensemble": ["ridge"]}}}, ["partition", "score"]),
+        ({"seed": 1}, ["partition"]),
+        ({"report": {"level": 0.95}}, ["score"]),
+    ],
+    ids=str,
+)
+def test_a_setting_of_a_sweep_reaches_only_the_stages_that_need_it(params, expected):
+    base = {"study": "simulation"}
+    assert changed(base, {**base, **params}) == {*expected, "aggregate"}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"runtime": {"executor": "processes", "workers": 3}},
+        {"backend": "scripted"},
+        {"input": "gallery"},
+        {"value": "chrf"},
+        {"pool": "quick"},
+        {"budget": {"max_usd": 5}},
+    ],
+    ids=str,
+)
+def test_neither_models_nor_inputs_nor_workers_reach_a_sweep(params):
+    base = {"study": "simulation"}
+    assert changed(base, {**base, **params}) <= {"runtime"}

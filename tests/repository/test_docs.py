@@ -38,8 +38,20 @@ from quorum.config.schema import GROUPS, LEAVES
 from quorum.config.stages import views
 
 PAGES = page_names()
-UNIX = {"git", "source", "export", "cd", "pip", "pytest", "python", "cut", "kill", "pre-commit"}
-CHECKS = {"known", "settings", "write", "add", "install", "table", "columns"}
+UNIX = {
+    "git",
+    "source",
+    "export",
+    "cd",
+    "pip",
+    "pytest",
+    "python",
+    "cut",
+    "kill",
+    "pre-commit",
+    "docker",
+}
+CHECKS = {"known", "settings", "queue", "write", "add", "install", "table", "columns"}
 STATIC_PAGES = [name for name in PAGES if "```console" not in read_page(name)]
 
 
@@ -62,7 +74,7 @@ INPUTS = {"prices", "prompts", "surveys"}  # folders of data/ that no run writes
 
 def options_of(name: str) -> set[str]:
     """The options of a command of ``quorum``; of ``quorum`` itself for an empty name."""
-    parser = cli._parser()
+    parser = cli.parser()
     if name:
         (choices,) = (
             a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction)
@@ -123,6 +135,8 @@ def check_commands(block: Block, project: Project) -> None:
             assert is_shown(command.output, outcome.lines), (
                 f"$ {command.line}\nprinted:\n{shown}\nRun: python tests/repository/docs_refresh.py"
             )
+    if block.check[:1] == ("queue",):
+        project.wait_for_queue()
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in STATIC_PAGES])

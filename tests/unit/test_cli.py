@@ -47,10 +47,21 @@ def prompts(root: Path, name: str, *texts: str) -> Path:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        ([], ["explain", "validate", "forecast", "doctor", "--version", "--debug"]),
+        (
+            [],
+            [
+                *("explain", "validate", "forecast", "doctor", "inspect", "export"),
+                *("aggregate", "trace", "store", "--version", "--debug"),
+            ],
+        ),
         (["explain"], ["prompt", "--system", "--json", "-S", "example:"]),
         (["validate"], ["file", "--write NAME", "--title", "--licence", "--citation"]),
         (["forecast"], ["--json", "-S KEY=VALUE"]),
+        (["inspect"], ["RUN", "--snapshot ID", "--html", "--json", "example:"]),
+        (["export"], ["RUN", "DIR", "--author NAME", "--spreadsheet", "--with-respondents"]),
+        (["aggregate"], ["--config SPEC", "--to DIR", "example:"]),
+        (["trace"], ["TABLE", "CELL", "example:"]),
+        (["store"], ["ls", "check", "export", "import", "prune"]),
     ],
 )
 def test_every_command_helps(argv, words, capsys):
@@ -299,8 +310,11 @@ def test_doctor_says_what_is_missing_and_fails(root, capsys, monkeypatch):
     assert "takes batches" in seen.out
 
 
-def test_explain_is_about_a_prompt_whatever_the_workspace_is_about(root, capsys):
-    changes = ("-S", "study=reconstruction", "-S", "input=us2020", *QUIET)
+@pytest.mark.parametrize(
+    "about", [("study=reconstruction", "input=us2020"), ("study=simulation", "sweep=quick")]
+)
+def test_explain_is_about_a_prompt_whatever_the_workspace_is_about(about, root, capsys):
+    changes = (*(word for change in about for word in ("-S", change)), *QUIET)
     assert main(["explain", "one two", "--json", *changes]) == 0
     assert json.loads(capsys.readouterr().out)["n_players"] == 2
 

@@ -8,9 +8,14 @@ from quorum.config.compose import Settings
 from quorum.config.parts import prices_of, study_of
 from quorum.config.prompts import check_prompts
 from quorum.config.surveys import check_survey
+from quorum.config.sweeps import check_sweep
 from quorum.errors import SettingsError
 
-_STUDIES = {"attribution": check_prompts, "reconstruction": check_survey}
+_STUDIES = {
+    "attribution": check_prompts,
+    "reconstruction": check_survey,
+    "simulation": check_sweep,
+}
 
 
 def check_inputs(root: Path, settings: Settings) -> None:

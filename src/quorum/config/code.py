@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +26,8 @@ def code_digest(view: View) -> str:
     """Digest of the code that the stage of a view runs: 64 hex digits."""
     parts = [part_source(part.family, part.name) for part in parts_of(view)]
     names = [f"quorum.pipeline.{view.study}.{view.stage}", "quorum.pipeline.entry"]
+    if view.stage in ("generate", "score") and isinstance(kind := getattr(view, "kind", None), str):
+        names.append(f"quorum.pipeline.{view.study}.{kind}")  # these two import it by its name
     names += [source for source in parts if source.startswith("quorum.")]
     outside = sorted(source for source in parts if not source.startswith("quorum."))
     files = {str(p.relative_to(PACKAGE)): _file_digest(p) for p in closure(names)}
@@ -48,6 +50,11 @@ def parts_of(value: object) -> Iterator[Part]:
     """All parts that stand in a view."""
     if isinstance(value, Part):
         yield value
+    elif isinstance(value, Mapping) and set(value) == {"family", "name", "options"}:
+        yield Part(**value)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from parts_of(item)
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             yield from parts_of(getattr(value, field.name))
@@ -58,12 +65,21 @@ def _file_digest(path: Path) -> str:
     return text_digest(path.read_text(encoding="utf-8"))
 
 
+class _OnlyRun(ast.NodeTransformer):
+    """Leaves out what only a type checker reads: it never runs."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        is_for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return None if is_for_types else self.generic_visit(node)
+
+
 @cache
 def _imports(path: Path) -> frozenset[Path]:
     if path.suffix != ".py":
         return frozenset()
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = _OnlyRun().visit(ast.parse(path.read_text(encoding="utf-8")))
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -26,6 +26,9 @@ from quorum.errors import SettingsError
 
 Settings = dict[str, Section | JsonValue]
 INPUT_FOLDERS = ("data/prompts", "data/surveys")
+# Settings that are merged a level deeper, parameter by parameter. Changes of such a group must
+# name what they change: dvc exp run -S drops a name where a setting follows it.
+MERGED = {"sweep": ("fixed", "grid")}
 
 
 def compose(root: Path, params: Mapping[str, object] | None = None) -> Settings:
@@ -148,7 +151,7 @@ def _split(params: Mapping[str, object]) -> tuple[dict[str, str], dict[str, obje
             use = inner.pop("use", None)
             if use is not None:
                 choices[key] = str(use)
-            elif inner and GROUPS[key][0] is not None:
+            elif inner and (GROUPS[key][0] is not None or key in MERGED):
                 raise SettingsError(
                     key,
                     "changes need the name of what they change",
@@ -200,6 +203,10 @@ def _merge(composed: DictConfig, changes: Mapping[str, object]) -> DictConfig:
         section = plain.get(key)
         if isinstance(value, Mapping) and isinstance(section, dict):
             plain[key] = {**section, **value}  # lists are replaced, not merged
+            for inner in MERGED.get(key, ()):
+                old, new = section.get(inner), value.get(inner)
+                if isinstance(old, dict) and isinstance(new, Mapping):
+                    plain[key] = {**cast("dict[str, object]", plain[key]), inner: {**old, **new}}
         else:
             plain[key] = value
     return OmegaConf.create(plain)
@@ -246,6 +253,8 @@ def _read_text(path: Path, where: str) -> str:
 def _check_study(settings: Settings) -> None:
     """The input is of the kind that the study reads, and the backend can answer it."""
     study = str(cast("Section", settings["study"])["name"])
+    if study == "simulation":  # its worlds are drawn; nobody is asked
+        return
     wanted = {"attribution": "prompts", "reconstruction": "survey"}[study]
     chosen = cast("Section", settings["input"])
     if chosen["kind"] != wanted:

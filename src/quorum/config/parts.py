@@ -88,6 +88,8 @@ def resolved(settings: Settings) -> dict[str, object]:
     kept: dict[str, object] = {
         k: _without_caps(k, settings[k]) for k in sorted(names) if k != "runtime"
     }
+    if "backend" not in names:
+        return kept
     backend = cast("Mapping[str, object]", settings["backend"])
     runtime = class_options(part_class("backend", str(backend["name"])), "runtime_options")
     kept["backend"] = {key: value for key, value in backend.items() if key not in runtime}
@@ -108,6 +110,8 @@ def settings_digest(settings: Settings) -> str:
     kept: dict[str, object] = {
         k: _without_caps(k, settings[k]) for k in names if k not in NO_RESULT
     }
+    if "backend" not in names:
+        return digest(kept)
     backend = backend_part(settings)
     kept["backend"] = {"name": backend.name, **backend.options}
     kept.pop("model")  # it stands in the backend's options

@@ -24,7 +24,7 @@ from quorum.runtime.options import RuntimeOptions
 class Study:
     """Which question is asked."""
 
-    name: Literal["attribution", "reconstruction"]
+    name: Literal["attribution", "reconstruction", "simulation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,20 @@ class PriceRules:
 
 
 @dataclass(frozen=True, slots=True)
+class Sweep:
+    """Simulations of one kind: what is fixed, what varies, how often each is repeated.
+
+    A parameter of the grid needs no fixed value; null takes one out of the grid.
+    """
+
+    name: Annotated[str, MinLen(1)]
+    kind: Literal["survey", "attribution"]
+    replicates: Annotated[int, Interval(ge=1, le=10_000)]
+    fixed: Mapping[str, object]
+    grid: Mapping[str, Sequence[object] | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """How results are shown."""
 
@@ -210,6 +224,7 @@ GROUPS: dict[str, tuple[str | None, type | None]] = {
     "cleaning": (None, Cleaning),
     "ensemble": ("ensemble", EnsembleRules),
     "backend": ("backend", None),
+    "sweep": (None, Sweep),
     "prices": (None, PriceRules),
     "runtime": (None, RuntimeOptions),
     "report": (None, Report),
@@ -225,6 +240,8 @@ STUDIES: dict[str, tuple[str, ...]] = {
         *_SHARED,
         *("split", "target", "bank", "pool", "elicitation", "cleaning", "ensemble"),
     ),
+    # no input and no backend: its worlds are drawn from seeds
+    "simulation": ("study", "sweep", "runtime", "report", "seed"),
 }
 LEAVES: dict[str, object] = {
     "seed": Annotated[int, Interval(ge=0, le=2**31 - 1)],

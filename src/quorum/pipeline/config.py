@@ -1,4 +1,7 @@
-"""Stage ``config``: settings are composed, checked, and written as one small file a stage."""
+"""Stage ``config``: settings are composed, checked, and written as one small file a stage.
+
+It comes first in a run, so it also takes replies that a pull has brought into the store.
+"""
 
 from __future__ import annotations
 
@@ -20,3 +23,7 @@ def run(root: Path) -> None:
     for view in files:
         code = "" if isinstance(view, RuntimeView) else code_digest(view)
         artifacts.write_text(root / artifacts.SETTINGS / view.FILE, view.dump(code))
+    if (root / artifacts.GENERATE_LOG).is_dir():
+        from quorum.pipeline.keeping import restore  # not needed before a first run
+
+        restore(root)

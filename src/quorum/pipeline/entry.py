@@ -58,6 +58,9 @@ def guarded(call: Callable[[], None], *, is_debugging: bool) -> int:
             raise
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
+    except BrokenPipeError:  # whoever reads has enough (``| head``): what was to be done is done
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: what is done is kept; run the same command again\n")
         return INTERRUPTED

@@ -144,6 +144,8 @@ def _shown(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
+        if abs(value) >= 1000:
+            return f"{value:,.0f}"
         return f"{value:,.2f}".removesuffix(".00") if abs(value) >= 100 else f"{value:.4g}"
     if isinstance(value, Mapping):
         if set(value) == set(_BAND):

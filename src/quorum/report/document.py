@@ -38,6 +38,20 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetPoint:
+    """Raw values and standard errors, one a player, that a budget of coalitions gives.
+
+    ``reason`` says why they are None; ``n_coalitions`` are those that were used.
+    """
+
+    budget: int
+    n_coalitions: int | None
+    values: tuple[float | None, ...]
+    standard_errors: tuple[float | None, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Attribution:
     """One snapshot's attribution: names as in ``attributions.jsonl``, one item a player."""
 
@@ -59,6 +73,7 @@ class Attribution:
     players: tuple[Player, ...]
     messages: tuple[tuple[str, str], ...]  # (role, content)
     curves: Mapping[str, Curve]  # deletion, insertion
+    convergence: tuple[BudgetPoint, ...]  # by budget, ascending
     noise: Mapping[str, object]
     notes: tuple[str, ...]
     manifest: Mapping[str, object]
@@ -102,7 +117,7 @@ def read_attribution(source: Mapping[str, object]) -> Attribution:
         InputError: A field is missing or of the wrong kind, a number is not finite, or a list has
             not one item a player.
     """
-    snapshot = _text(source, "snapshot")
+    snapshot = text(source, "snapshot")
     where = f"attributions, snapshot {snapshot!r}"
     players = tuple(_player(item) for item in records(source, "players"))
     n = integer(source, "n_players")
@@ -110,13 +125,13 @@ def read_attribution(source: Mapping[str, object]) -> Attribution:
         raise InputError(where, "n_players is not the number of players", got=n)
     if [player.index for player in players] != list(range(n)):
         raise InputError(where, "players must stand in the order of their index, from 0")
-    reason = _text(source, "values_reason")
-    error_reason = _text(source, "standard_errors_reason")
+    reason = text(source, "values_reason")
+    error_reason = text(source, "standard_errors_reason")
     level = number(source, "level")
     curves = table(source, "faithfulness")
     return Attribution(
         snapshot=snapshot,
-        texts={name: _text(source, name) for name in _TEXTS},
+        texts={name: text(source, name) for name in _TEXTS},
         n_players=n,
         n_coalitions=_count(source, "n_coalitions"),
         n_requests=_count(source, "n_requests"),
@@ -131,10 +146,9 @@ def read_attribution(source: Mapping[str, object]) -> Attribution:
         protected_share=number(source, "protected_share"),
         level=0.9 if level is None else level,
         players=players,
-        messages=tuple(
-            (_text(m, "role"), _text(m, "content")) for m in records(source, "messages")
-        ),
+        messages=tuple((text(m, "role"), text(m, "content")) for m in records(source, "messages")),
         curves={name: _curve(table(curves, name)) for name in curves if curves[name] is not None},
+        convergence=tuple(_point(p, n, where) for p in records(source, "convergence")),
         noise=table(source, "noise"),
         notes=texts(source, "notes"),
         manifest=table(source, "manifest"),
@@ -144,12 +158,22 @@ def read_attribution(source: Mapping[str, object]) -> Attribution:
 def _player(item: Mapping[str, object]) -> Player:
     index, message = integer(item, "index"), integer(item, "message")
     start, end = integer(item, "start"), integer(item, "end")
-    return Player(index, message, start, end, _text(item, "role"), _text(item, "text"))
+    return Player(index, message, start, end, text(item, "role"), text(item, "text"))
 
 
 def _curve(item: Mapping[str, object]) -> Curve:
     points = tuple((integer(p, "k"), number(p, "payoff")) for p in records(item, "points"))
     return Curve(points, number(item, "coverage"), number(item, "area"))
+
+
+def _point(item: Mapping[str, object], n: int, where: str) -> BudgetPoint:
+    return BudgetPoint(
+        integer(item, "budget"),
+        _count(item, "n_coalitions"),
+        _per_player(item, "values", n, where),
+        _per_player(item, "standard_errors", n, where),
+        text(item, "reason"),
+    )
 
 
 def _per_player(
@@ -193,7 +217,12 @@ def _count(source: Mapping[str, object], name: str) -> int | None:
     return None if source.get(name) is None else integer(source, name)
 
 
-def _text(source: Mapping[str, object], name: str) -> str:
+def text(source: Mapping[str, object], name: str) -> str:
+    """A text; empty where it is null or absent.
+
+    Raises:
+        InputError: Anything else stands there.
+    """
     value = source.get(name)
     if value is None:
         return ""

@@ -16,8 +16,11 @@ from markupsafe import Markup
 
 from quorum.errors import InputError
 from quorum.report.charts import digits_for
+from quorum.report.convergence import convergence_view
 from quorum.report.document import Attribution, read_attribution, table, texts
 from quorum.report.escape import file_slug, script_json, visible_label, visible_text
+from quorum.report.masked import masked_view
+from quorum.report.mean_curves import mean_curves_view
 from quorum.report.views import View, index_row, snapshot_view
 
 Fact = tuple[str, str]
@@ -55,7 +58,9 @@ _PLACED = frozenset(
 
 
 def attribution_pages(
-    attributions: Sequence[Mapping[str, object]], run: Mapping[str, object]
+    attributions: Sequence[Mapping[str, object]],
+    run: Mapping[str, object],
+    replies: Mapping[str, Mapping[str, object]] | None = None,
 ) -> dict[str, str]:
     """All pages of a run: path → text, ``report.html`` and ``snapshots/<slug>.html``.
 
@@ -65,6 +70,7 @@ def attribution_pages(
             (version), ``input``, ``backend``, ``n_requests`` (distinct requests of the whole run)
             and ``notes``, all optional; the manifest of the first snapshot stands in. Any other
             entry is shown under its own name.
+        replies: Masked generations by snapshot (``masked_view``); None where none were kept.
 
     Raises:
         InputError: An object is not an attribution, or two have the same snapshot id.
@@ -87,7 +93,7 @@ def attribution_pages(
         pages[f"snapshots/{slugs[position]}.html"] = _snapshot_page(
             source,
             attribution,
-            common,
+            {**common, "masked": masked_view(attribution, (replies or {}).get(ids[position], {}))},
             previous=_link(ids, slugs, position - 1),
             following=_link(ids, slugs, position + 1),
         )
@@ -107,6 +113,16 @@ def environment() -> Environment:
     )
 
 
+def script_view(*names: str) -> View:
+    """The script of a page from files of this package, and the digest that its policy allows."""
+    script = "".join(environment().get_template(name).render() for name in names)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    return {
+        "script": Markup(script),  # noqa: S704 - our own files
+        "script_hash": f"sha256-{digest}",
+    }
+
+
 def _index_page(
     read: Sequence[Attribution],
     slugs: Sequence[str],
@@ -114,8 +130,6 @@ def _index_page(
     run: Mapping[str, object],
     common: View,
 ) -> str:
-    script = environment().get_template("index.js").render()
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     numbers = [
         number
         for attribution in read
@@ -130,8 +144,8 @@ def _index_page(
             facts=_run_facts(read, manifest, run),
             notes=[visible_text(note) for note in texts(run, "notes")],
             rows=[index_row(item, slug, digits) for item, slug in zip(read, slugs, strict=True)],
-            script=Markup(script),  # noqa: S704 - our own file
-            script_hash=f"sha256-{digest}",
+            curves=mean_curves_view(read),
+            **script_view("sort.js", "index.js"),
         )
     )
 
@@ -152,6 +166,7 @@ def _snapshot_page(
         .render(
             **common,
             s=view,
+            convergence=convergence_view(attribution),
             facts=_snapshot_facts(attribution, view),
             has_intervals=any(attribution.interval(index) is not None for index in indices),
             show_roles=len({player.role for player in attribution.players}) > 1,

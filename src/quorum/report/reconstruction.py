@@ -2,7 +2,7 @@
 
 ``report.html`` answers in its first screen whether the fit beat its baselines;
 ``diagnostics.html`` holds the solver, every question, entropies, counts and audits. Both depend on
-the diagnostics alone, hold no script and ask for nothing.
+the diagnostics alone and ask for nothing; the only script sorts a table of several targets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from quorum.report.charts import percent
 from quorum.report.escape import visible_label, visible_text
-from quorum.report.pages import environment
+from quorum.report.pages import environment, script_view
 from quorum.report.reconstruction_charts import View, forest_scale
 from quorum.report.reconstruction_details import (
     active_personas,
@@ -24,6 +24,7 @@ from quorum.report.reconstruction_details import (
     problems,
 )
 from quorum.report.reconstruction_document import read_diagnostics
+from quorum.report.reconstruction_overview import overview_rows
 from quorum.report.reconstruction_reading import Node, Scalar
 from quorum.report.reconstruction_records import Diagnostics, Question, Target
 from quorum.report.reconstruction_texts import Fact, facts, scalar
@@ -32,7 +33,6 @@ from quorum.report.reconstruction_views import (
     SHORT,
     counts_of_verdicts,
     lead,
-    overview_rows,
     question_views,
     record_table,
     target_view,
@@ -105,13 +105,16 @@ def _report(read: Diagnostics, common: View, run: list[Fact]) -> str:
         view["cells"] = cell_rows(read, target.name)
         view["facts"] = _first_facts(target, read)
         views.append(view)
+    is_many = len(views) > 1
     template = environment().get_template("reconstruction.html")
     return template.render(
         **common,
         targets=views,
-        overview=overview_rows(read, scale) if len(views) > 1 else None,
+        overview=overview_rows(read, scale),
+        is_many=is_many,
         counts=counts_of_verdicts(read),
         facts=_about(read) + run,
+        **(script_view("sort.js") if is_many else {"script": "", "script_hash": ""}),
     )
 
 

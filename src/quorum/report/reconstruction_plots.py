@@ -19,12 +19,12 @@ PREDICTION_COLUMNS = (
     "label",
     "split",
     "target_share",
-    "predicted",
     "low",
     "high",
     "pool_mean",
+    "predicted",
 )
-CV_COLUMNS = ("target", "anchor", "lam", "log10_lam", "mse", "low", "high", "is_chosen")
+CV_COLUMNS = ("target", "anchor", "lam", "log10_lam", "is_chosen", "low", "high", "mse")
 
 
 def entropy_rows(diagnostics: Mapping[str, object]) -> list[dict[str, Cell]]:
@@ -67,10 +67,10 @@ def prediction_rows(diagnostics: Mapping[str, object]) -> list[dict[str, Cell]]:
             "label": f"{question.id} {option.label}: {visible_label(option.text, limit=24)}",
             "split": question.split,
             "target_share": option.target,
-            "predicted": option.predicted.get(read.policy),
             "low": option.low,
             "high": option.high,
             "pool_mean": option.pool_mean,
+            "predicted": option.predicted.get(read.policy),
         }
         for target in read.targets
         for question in target.questions
@@ -89,10 +89,10 @@ def cv_rows(diagnostics: Mapping[str, object]) -> list[dict[str, Cell]]:
             "anchor": point.anchor,
             "lam": point.lam,
             "log10_lam": math.log10(point.lam) if point.lam else None,
-            "mse": point.mse,
+            "is_chosen": int(point.is_chosen),
             "low": None if point.mse is None or point.se is None else point.mse - point.se,
             "high": None if point.mse is None or point.se is None else point.mse + point.se,
-            "is_chosen": int(point.is_chosen),
+            "mse": point.mse,
         }
         for target in read_diagnostics(diagnostics).targets
         for point in target.cv

@@ -200,67 +200,6 @@ def record_table(target: Target) -> View:
     return {"groups": [], "heads": heads, "rows": rows, "reasons": reasons.lines()}
 
 
-def overview_rows(diagnostics: Diagnostics, scale: Scale) -> View:
-    """The target × metric table: differences first, then errors with baselines, then the fit."""
-    reasons, rows = Reasons(), []
-    places = row_digits(row.difference for target in diagnostics.targets for row in lead(target))
-    for index, target in enumerate(diagnostics.targets):
-        pairs = lead(target)
-        values = [cv_mse(target, diagnostics.policy)]
-        why = ["not recorded"]
-        for source in SOURCES:
-            record = pick(target, "mse", "test", source, diagnostics.policy)
-            values.append(None if record is None else record.value)
-            why.append("not recorded" if record is None else record.reason)
-        digits = row_digits(values)
-        rows.append(
-            {
-                "index": index + 1,
-                "name": _name_parts(target.name),
-                "pairs": [
-                    _overview_pair(pairs, name, scale, places) for name in ("pool_mean", "uniform")
-                ],
-                "cells": [
-                    *(reasons.shown(v, digits, r) for v, r in zip(values, why, strict=True)),
-                    reasons.missing(target.coverage_reason)
-                    if target.test_coverage is None
-                    else percent(target.test_coverage),
-                    _plain(target, "n_active", 0),
-                    _plain(target, "mass", 3),
-                ],
-            }
-        )
-    heads = ["cv_mse", "test_mse", *(f"{SOURCES[name]}" for name in list(SOURCES)[1:])]
-    heads += [f"In {percent(diagnostics.level)} interval", "Active", "Mass"]
-    return {"heads": heads, "rows": rows, "reasons": reasons.lines()}
-
-
-def _plain(target: Target, name: str, digits: int) -> str:
-    value = target.fit.get(name)
-    return decimal(float(value), digits) if isinstance(value, (int, float)) else "n/a"
-
-
-def _name_parts(name: str) -> list[str]:
-    """A target's name as one piece, or cut behind its ``=``, where a line may break."""
-    shown = visible_label(name)
-    head, sign, tail = shown.partition("=")
-    return [head + sign, tail] if sign else [shown]
-
-
-def _overview_pair(rows: Sequence[Paired], against: str, scale: Scale, digits: int) -> View:
-    row = next((row for row in rows if row.against == against), None)
-    if row is None or row.difference is None:
-        reason = visible_text(row.reason) if row else "not recorded"
-        return {"text": f"n/a: {reason}", "sign": "none", "chart": None}
-    sign = {"closer": "pos", "further": "neg"}.get(row.verdict(), "none")
-    return {
-        "text": decimal(row.difference, digits, signed=True),
-        "verdict": VERDICTS[row.verdict()],
-        "sign": sign,
-        "chart": forest(scale, row),
-    }
-
-
 def counts_of_verdicts(diagnostics: Diagnostics) -> list[str]:
     """For several targets: against each baseline, how many are closer, unclear, further."""
     lines = []

@@ -20,7 +20,7 @@ _FINISH = {
     "length": "The reply was cut at the token limit.",
     "refusal": "The model refused to answer.",
 }
-_CURVES = (
+CURVES = (
     ("deletion", "Deletion", "players removed"),
     ("insertion", "Insertion", "players inserted"),
 )
@@ -103,7 +103,7 @@ def snapshot_view(attribution: Attribution) -> View:
         ],
         "curves": [
             _curve(attribution, name, title, axis)
-            for name, title, axis in _CURVES
+            for name, title, axis in CURVES
             if name in attribution.curves
         ],
         "notes": [visible_text(note) for note in attribution.notes],

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, MinLen
 
 ProgressMode = Literal["auto", "plain", "off"]
+ExecutorName = Literal["serial", "processes", "dask"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,6 @@ class RuntimeOptions:
     group_by_prefix: bool = True  # one lane works through a shared beginning, if it profits
     resume: str | None = None  # a checkpoint to go on from; null: the run's own, if there is one
     progress: ProgressMode = "auto"  # auto: a bar on a terminal, else a line every 10 %
+    executor: ExecutorName = "serial"  # where simulations are computed
+    workers: Annotated[int, Ge(1)] | None = None  # processes; null: one a core
+    dask_address: Annotated[str, MinLen(1)] | None = None  # null: a cluster of this machine

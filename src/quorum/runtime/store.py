@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from quorum.errors import RefusedError
 from quorum.records import Generation
@@ -28,33 +28,14 @@ from quorum.runtime.codec import (
     unpack_request,
 )
 from quorum.runtime.leases import Holder, this_process
+from quorum.runtime.schema import VERSION, upgrades
 
 _LOG = logging.getLogger(__name__)
-_SCHEMA = 2
 _MEMORY = ":memory:"
 _LOCK_WAIT_S = 60.0  # how long a process waits while another one writes
+_PART = 500  # keys in one query
 _MOUNTS = Path("/proc/mounts")
 _NETWORK = ("nfs", "cifs", "smb", "ceph", "lustre", "glusterfs", "afs", "9p", "beegfs", "gpfs")
-_TABLES = """
-CREATE TABLE generation (key BLOB PRIMARY KEY, request BLOB NOT NULL, generation BLOB NOT NULL,
-  digest BLOB NOT NULL, created REAL NOT NULL);
-CREATE TABLE damaged (key BLOB NOT NULL, request BLOB, generation BLOB, digest BLOB, created REAL,
-  found REAL NOT NULL);
-CREATE TABLE lease (key BLOB PRIMARY KEY, pid INTEGER NOT NULL, start_time TEXT NOT NULL,
-  boot_id TEXT NOT NULL, since REAL NOT NULL) WITHOUT ROWID
-"""
-_TABLES_2 = """
-CREATE TABLE account (name TEXT PRIMARY KEY,
-  known_usd TEXT NOT NULL, known_calls INTEGER NOT NULL, known_tokens INTEGER NOT NULL,
-  possible_usd TEXT NOT NULL, possible_calls INTEGER NOT NULL, possible_tokens INTEGER NOT NULL,
-  open_usd TEXT NOT NULL, open_calls INTEGER NOT NULL, open_tokens INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE reservation (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL,
-  key BLOB NOT NULL, usd TEXT NOT NULL, calls INTEGER NOT NULL, tokens INTEGER NOT NULL,
-  state TEXT NOT NULL, outcome TEXT NOT NULL, pid INTEGER NOT NULL, start_time TEXT NOT NULL,
-  boot_id TEXT NOT NULL, since REAL NOT NULL);
-CREATE INDEX reservation_state ON reservation (account, state);
-CREATE INDEX reservation_key ON reservation (key)
-"""
 _COLUMNS = "key, request, generation, digest, created"
 _READ = f"SELECT {_COLUMNS} FROM generation WHERE key=?"  # noqa: S608 - constants only
 _SET_ASIDE = f"INSERT INTO damaged SELECT {_COLUMNS}, ? FROM generation WHERE key=?"  # noqa: S608
@@ -90,6 +71,15 @@ class StoredRow:
     key: str
     request: str
     generation: Generation
+    created: float
+
+
+class PackedRow(NamedTuple):
+    """The same as it stands in the file: key (32 bytes), request and reply as of `codec`."""
+
+    key: bytes
+    request: bytes
+    generation: bytes
     created: float
 
 
@@ -129,17 +119,17 @@ class GenerationStore:
         self._use_wal()
         with self._writing():
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version in (0, 1):
-                for table in ((_TABLES + ";") * (version == 0) + _TABLES_2).split(";"):
-                    self._db.execute(table)
-                self._db.execute(f"PRAGMA user_version={_SCHEMA}")
-        if version not in (0, 1, _SCHEMA):
+            if 0 <= version < VERSION:
+                for statement in upgrades(version):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={VERSION}")
+        if not 0 <= version <= VERSION:
             self._db.close()
             raise RefusedError(
                 f"store {self.path}",
                 "is of another version",
                 got=version,
-                allowed=f"1 to {_SCHEMA}",
+                allowed=f"1 to {VERSION}",
                 mend="Set QUORUM_STORE to another file, or use the release that wrote this one",
             )
 
@@ -194,6 +184,12 @@ class GenerationStore:
         with self._guarded(), self._writing():
             yield self._db
 
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """The file, to be read; what is written goes to temporary tables and takes no lock."""
+        with self._guarded():
+            yield self._db
+
     def flush(self) -> None:
         """Returns when all that was written would outlive a power cut; made for a thread.
 
@@ -225,8 +221,8 @@ class GenerationStore:
             return {row[0].hex() for row in self._select("key", list(keys))}
 
     def _select(self, columns: str, keys: Sequence[str]) -> Iterator[_Row]:
-        for start in range(0, len(keys), 500):
-            part = [bytes.fromhex(key) for key in keys[start : start + 500]]
+        for start in range(0, len(keys), _PART):
+            part = [bytes.fromhex(key) for key in keys[start : start + _PART]]
             marks = ",".join("?" * len(part))
             query = f"SELECT {columns} FROM generation WHERE key IN ({marks})"  # noqa: S608
             yield from self._db.execute(query, part).fetchall()
@@ -236,13 +232,20 @@ class GenerationStore:
         key, request, generation, digest, _ = row
         if row_digest(key, request, generation) == digest:
             return True
-        with self._writing():
-            if self._db.execute(_READ, (key,)).fetchone() == row:
+        self.set_aside(PackedRow(key, request, generation, row[4]), digest)
+        return False
+
+    def set_aside(self, row: PackedRow, digest: bytes) -> None:
+        """Takes a damaged row with its digest out, unless it was mended since; it is logged."""
+        key = row.key
+        with self._guarded(), self._writing():
+            found = self._db.execute(_READ, (key,)).fetchone()
+            if found == (key, row.request, row.generation, digest, row.created):
                 self._db.execute(_SET_ASIDE, (time.time(), key))
                 self._db.execute("DELETE FROM generation WHERE key=?", (key,))
+                self._db.execute("DELETE FROM imported")  # a shard may have it
         self.damaged.append(key.hex())
         _LOG.warning("store %s: row %s is damaged; it is asked for again", self.path, key.hex())
-        return False
 
     def put(self, key: str, request: str, generation: Generation) -> bool:
         """Keeps a reply and frees the key's lease, in one transaction; the first reply stays.
@@ -266,13 +269,21 @@ class GenerationStore:
 
     def rows(self) -> Iterator[StoredRow]:
         """All sound rows in the order of their keys."""
+        for key, request, reply, created in self.packed():
+            yield StoredRow(key.hex(), unpack_request(request), unpack_generation(reply), created)
+
+    def packed(self, keys: Iterable[str] | None = None) -> Iterator[PackedRow]:
+        """Sound rows as they stand, in the order of their keys: those of some keys, or all."""
         with self._guarded():
-            keys = [key for (key,) in self._db.execute("SELECT key FROM generation ORDER BY key")]
-            for key in keys:
-                row = self._db.execute(_READ, (key,)).fetchone()
-                if row is not None and self._is_sound(row):
-                    reply = unpack_generation(row[2])
-                    yield StoredRow(key.hex(), unpack_request(row[1]), reply, row[4])
+            if keys is None:
+                found = self._db.execute("SELECT key FROM generation ORDER BY key")
+                wanted = [key.hex() for (key,) in found]
+            else:
+                wanted = sorted(set(keys))
+            for start in range(0, len(wanted), _PART):
+                for row in sorted(self._select(_COLUMNS, wanted[start : start + _PART])):
+                    if self._is_sound(row):
+                        yield PackedRow(row[0], row[1], row[2], row[4])
 
     def __len__(self) -> int:
         """How many replies are kept."""

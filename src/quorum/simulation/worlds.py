@@ -7,14 +7,18 @@ z ~ N(δ, 0.8²), δ ~ 0.5 N(0, 1), answer softmax(s (A' z + β')) with A' = A +
 So agents are sharper than people (s), lean the wrong way (b), and are less varied.
 
 With s = 2, b = 0.5 the errors of baselines and fits are those of real surveys answered by models.
+
+Such a population has no true weights. In a ``mixture`` the shares are those of a few of the agents,
+so that it is known who should get weight, and how much.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
 from quorum.digests import digest
@@ -28,6 +32,29 @@ OPTION_COUNTS = (2, 3, 4, 5)
 OPTION_PROBABILITIES = (0.35, 0.20, 0.35, 0.10)
 
 
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Shares are those of people: no weights on the agents are true."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Shares are a mixture of a few agents' answers, with weights ~ Dirichlet(2, …, 2).
+
+    Args:
+        n_true: How many agents have weight.
+        noise: Standard deviation of normal noise on each share, as a share; what falls below 0 is
+            0, and a question's shares are divided by their sum.
+    """
+
+    n_true: Annotated[int, Ge(1)] = 5
+    noise: Annotated[float, Interval(ge=0, le=1)] = 0.0
+
+
+Truth = Population | Mixture
+TRUTHS: dict[str, type] = {"population": Population, "mixture": Mixture}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
     """A survey and the answers of a pool; rows are (question, option).
@@ -38,6 +65,7 @@ class World:
         sizes: Number of options of each question.
         question_ids: ``q001`` and on.
         persona_ids: ``p0001`` and on.
+        weights: True weights of the agents, shape (N,), sum 1; None in a population.
     """
 
     x: FloatArray
@@ -45,6 +73,7 @@ class World:
     sizes: tuple[int, ...]
     question_ids: tuple[str, ...]
     persona_ids: tuple[str, ...]
+    weights: FloatArray | None = None
 
 
 def survey_world(
@@ -56,6 +85,7 @@ def survey_world(
     b: float = 0.5,
     answers: Answers = "probabilities",
     n_humans: int = 2000,
+    truth: Truth = Population(),
 ) -> World:
     """A world; the same seed gives the same one, and question k is the same for any n_questions.
 
@@ -67,11 +97,14 @@ def survey_world(
         b: Bias of the agents' leanings; 0 is none.
         answers: ``probabilities``, or ``choice``: one option drawn from them.
         n_humans: People over whom shares are taken.
+        truth: Whose shares they are.
 
     Raises:
         SettingsError: A number is out of range.
     """
     _check(n_personas, n_questions, s, b, answers, n_humans)
+    if isinstance(truth, Mixture):
+        check_mixture(truth, n_personas)
     people = _rng(seed, "people")
     humans = people.normal(0.0, 0.3, N_TRAITS) + people.normal(size=(n_humans, N_TRAITS))
     pool = _rng(seed, "pool")
@@ -79,21 +112,70 @@ def survey_world(
     xs, ys, sizes = [], [], []
     for question in range(n_questions):
         rng = _rng(seed, f"question {question}")
-        size = int(rng.choice(OPTION_COUNTS, p=OPTION_PROBABILITIES))
-        slopes, levels = 0.5 * rng.normal(size=(size, N_TRAITS)), 1.5 * rng.normal(size=size)
-        ys.append(_softmax(humans @ slopes.T + levels).mean(axis=0))
-        own_slopes = slopes + 0.25 * rng.normal(size=slopes.shape)
-        own_levels = levels + b * 1.5 * rng.normal(size=size)
-        chances = _softmax(s * (agents @ own_slopes.T + own_levels))
+        shares, chances = _question(humans, agents, s, b, rng)
+        ys.append(shares)
         xs.append((chances if answers == "probabilities" else _drawn(chances, rng)).T)
-        sizes.append(size)
+        sizes.append(len(shares))
+    x, y, weights = np.vstack(xs), np.concatenate(ys), None
+    if isinstance(truth, Mixture):
+        weights = _true_weights(truth, n_personas, _rng(seed, "weights"))
+        y = _noisy(x @ weights, tuple(sizes), truth.noise, seed)
     return World(
-        np.vstack(xs),
-        np.concatenate(ys),
+        x,
+        y,
         tuple(sizes),
         tuple(f"q{question + 1:03d}" for question in range(n_questions)),
         tuple(f"p{agent + 1:04d}" for agent in range(n_personas)),
+        weights,
     )
+
+
+def _question(
+    humans: FloatArray, agents: FloatArray, s: float, b: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """The people's shares (options,), and the agents' probabilities (N, options)."""
+    size = int(rng.choice(OPTION_COUNTS, p=OPTION_PROBABILITIES))
+    slopes, levels = 0.5 * rng.normal(size=(size, N_TRAITS)), 1.5 * rng.normal(size=size)
+    shares = _softmax(humans @ slopes.T + levels).mean(axis=0)
+    own_slopes = slopes + 0.25 * rng.normal(size=slopes.shape)
+    own_levels = levels + b * 1.5 * rng.normal(size=size)
+    return shares, _softmax(s * (agents @ own_slopes.T + own_levels))
+
+
+def check_mixture(truth: Mixture, n_personas: int) -> None:
+    """Refuses more true agents than there are agents.
+
+    Raises:
+        SettingsError: It says how many there may be.
+    """
+    if truth.n_true > n_personas:
+        raise SettingsError(
+            "world.truth.n_true",
+            "more than there are personas",
+            got=truth.n_true,
+            allowed=f"up to n_personas={n_personas}",
+        )
+
+
+def _true_weights(truth: Mixture, n_personas: int, rng: np.random.Generator) -> FloatArray:
+    weights = np.zeros(n_personas)
+    chosen = rng.choice(n_personas, truth.n_true, replace=False)
+    weights[chosen] = rng.dirichlet(np.full(truth.n_true, 2.0))
+    return weights
+
+
+def _noisy(y: FloatArray, sizes: tuple[int, ...], noise: float, seed: int) -> FloatArray:
+    """Shares with noise; question k gets the same for any number of questions."""
+    parts = np.split(y, np.cumsum(sizes)[:-1])
+    found = []
+    for question, shares in enumerate(parts):
+        moved = shares
+        if noise > 0:
+            moved = shares + noise * _rng(seed, f"noise {question}").normal(size=len(shares))
+        moved = np.maximum(moved, 0.0)
+        total = moved.sum()
+        found.append(moved / total if total > 0 else shares)
+    return np.concatenate(found)
 
 
 def _rng(seed: int, part: str) -> np.random.Generator:

@@ -55,7 +55,7 @@ ALL = {"partition", "generate", "score", "aggregate", "budget"}
         ("pipeline/attribution/partition.py", {"partition"}),
         ("pipeline/attribution/score.py", {"score"}),
         ("pipeline/attribution/explain.py", set()),
-        ("cli.py", set()),
+        ("cli/__init__.py", set()),
         ("config/compose.py", set()),
         ("runtime/scheduler.py", {"generate", "budget"}),
         ("attribution/absence.py", {"partition", "generate", "budget"}),
@@ -87,6 +87,11 @@ def test_an_import_inside_a_function_counts(package):
     names = {p.relative_to(package).as_posix() for p in code.closure(["quorum.cli"])}
     assert "pipeline/attribution/explain.py" in names
     assert "report/terminal.py" in names
+
+
+def test_what_only_a_type_checker_reads_does_not_count(package):
+    names = {p.relative_to(package).as_posix() for p in code.closure(["quorum"])}
+    assert names == {"__init__.py"}  # it names quorum.pipeline.loading for types
 
 
 def test_a_part_from_outside_counts_with_the_version_of_its_package(monkeypatch):

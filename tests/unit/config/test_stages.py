@@ -83,6 +83,9 @@ RUNTIME_OPTIONS = {
     "runtime.max_tokens_per_min": 2,
     "runtime.max_input_tokens_per_min": 2,
     "runtime.max_output_tokens_per_min": 2,
+    "runtime.executor": "processes",
+    "runtime.workers": 2,
+    "runtime.dask_address": "tcp://localhost:8786",
     "backend.engines": 2,
 }
 CAPS = {
@@ -279,6 +282,7 @@ SURVEY_SETTINGS = {
     "elicitation.orders": 1,
     "ensemble.one_se": True,
     "cleaning.name": "strict",
+    "sweep.replicates": 3,
 }
 
 

@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 
 import quorum
+from quorum.attribution.convergence import convergence, unknown
 from quorum.attribution.estimators.base import Estimator
 from quorum.attribution.faithfulness import curves
 from quorum.attribution.normalisers import Normaliser
@@ -24,6 +25,7 @@ from quorum.digests import digest
 from quorum.pipeline import artifacts
 from quorum.pipeline.attribution import payoffs as payoffs_file
 from quorum.pipeline.attribution import plan as plan_file
+from quorum.pipeline.attribution.masked import as_rows
 from quorum.pipeline.attribution.payoffs import Scored
 from quorum.pipeline.attribution.plan import Plan, Planned, player_dicts
 from quorum.pipeline.manifest import write_record
@@ -31,6 +33,11 @@ from quorum.report import pages, plots, tables
 
 Attribution = dict[str, object]
 METRIC_COLUMNS = ("metric", "snapshot", "value", "unit", "coverage", "reason", "settings")
+PLOTS = {
+    "values": (plots.VALUE_COLUMNS, plots.value_rows),
+    "curves": (plots.CURVE_COLUMNS, plots.curve_rows),
+    "convergence": (plots.CONVERGENCE_COLUMNS, plots.convergence_rows),
+}
 
 
 def run(root: Path) -> None:
@@ -45,7 +52,7 @@ def run(root: Path) -> None:
     artifacts.write_text(result / "attributions.jsonl", artifacts.jsonl_text(attributions))
     artifacts.write_text(result / "attributions.csv", tables.attributions_csv(attributions))
     facts = {**run_facts(plan, view, model), "n_requests": n_requests}
-    for name, text in pages.attribution_pages(attributions, facts).items():
+    for name, text in pages.attribution_pages(attributions, facts, replies(scored)).items():
         artifacts.write_text(result / name, text)
     _write_report(attributions, plan, view, n_requests, root)
     _write_log(
@@ -120,6 +127,14 @@ def _estimated(
         scored.coalitions, scored.payoffs, planned.n_coalitions, planned.seed
     )
     values, reason = normaliser.normalise(estimate.values)
+    points = convergence(
+        estimator,
+        scored.coalitions,
+        scored.payoffs,
+        planned.n_coalitions,
+        planned.seed,
+        estimate,
+    )
     n_present = scored.coalitions.sum(axis=1)
     base_value = float(scored.payoffs[np.argmin(n_present)])
     grand_value = float(scored.payoffs[np.argmax(n_present)])
@@ -134,6 +149,7 @@ def _estimated(
         "grand_value": grand_value,
         "efficiency_residual": float(estimate.values.sum()) - (grand_value - base_value),
         "faithfulness": curves(scored.coalitions, scored.payoffs, estimate.values),
+        "convergence": [point.as_row() for point in points],
         "notes": [*estimate.notes, *_notes(planned, scored)],
     }
 
@@ -142,6 +158,7 @@ def _undefined(planned: Planned, reason: str) -> Attribution:
     n = len(planned.players)
     points = [{"k": k, "payoff": None} for k in range(n + 1)]
     curve = {"points": points, "coverage": 0.0, "area": None, "reason": reason}
+    budgets = unknown(n, planned.n_coalitions, reason)
     return {
         "values": None,
         "values_reason": reason,
@@ -152,6 +169,7 @@ def _undefined(planned: Planned, reason: str) -> Attribution:
         "grand_value": None,
         "efficiency_residual": None,
         "faithfulness": {"deletion": curve, "insertion": curve},
+        "convergence": [point.as_row() for point in budgets],
         "notes": [reason],
     }
 
@@ -204,6 +222,14 @@ def run_facts(plan: Plan, view: AggregateView, model: Mapping[str, object]) -> d
         "run_id": run_id(plan, view, model),
         "notes": notes,
         **_manifest(view, {"run_id": "", **model}),
+    }
+
+
+def replies(scored: Mapping[str, Scored]) -> dict[str, dict[str, object]]:
+    """What the pages show of masked generations, by snapshot."""
+    return {
+        name: {"shown": as_rows(one.masked), "n_masked": one.n_masked, "n_samples": one.n_samples}
+        for name, one in scored.items()
     }
 
 
@@ -274,10 +300,9 @@ def _write_report(
     table = artifacts.csv_text(METRIC_COLUMNS, records)
     artifacts.write_text(root / artifacts.AGGREGATE / "metrics.csv", table)
     plot_folder = artifacts.fresh_folder(folder / "plots")
-    rows = {"values": plots.value_rows(attributions), "curves": plots.curve_rows(attributions)}
-    columns = {"values": plots.VALUE_COLUMNS, "curves": plots.CURVE_COLUMNS}
-    for name, data in rows.items():
-        artifacts.write_text(plot_folder / f"{name}.csv", tables.csv_text(columns[name], data))
+    for name, (columns, rows) in PLOTS.items():
+        text = tables.csv_text(columns, rows(attributions))
+        artifacts.write_text(plot_folder / f"{name}.csv", text)
 
 
 def _write_log(

@@ -1,7 +1,8 @@
 """Stage ``generate``: one pool over the coalitions of all prompts, paid once and kept.
 
 Writes ``generations/<snapshot>.jsonl`` (a line a reply: coalition, sample, request key, text,
-tokens) and, as a log that nothing depends on, usage, counts and timings of this execution.
+tokens) and, as a log that nothing depends on, usage, counts and timings of this execution, and
+the rows of the store that the replies came from.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from quorum.pipeline.forecasting import one_line
 from quorum.pipeline.spending import account, cost_so_far
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.scheduler import RunStats
+from quorum.runtime.shards import keep_shard
 from quorum.runtime.store import GenerationStore, store_path
 
 
@@ -71,8 +73,9 @@ def run(root: Path) -> None:
             on_pilot=lambda: announce(root, plan, view, runtime, store),
         )
         generated = generate(plan, view, driver, ledger)
+        artifacts.fresh_folder(log)
+        keep_shard(store, (row.key for rows in generated.rows.values() for row in rows), log)
     ledger.finish()
-    artifacts.fresh_folder(log)
     for name in ("usage.csv", "usage.json"):
         artifacts.write_text(log / name, (folder / name).read_text(encoding="utf-8"))
     write(generated, artifacts.fresh_folder(root / artifacts.GENERATE))

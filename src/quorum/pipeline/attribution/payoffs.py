@@ -20,6 +20,7 @@ from quorum.attribution.values.base import Reply, ValueFunction
 from quorum.config.view import Part
 from quorum.errors import InputError
 from quorum.pipeline import artifacts
+from quorum.pipeline.attribution.masked import Masked, as_rows, choose, from_rows
 from quorum.pipeline.attribution.plan import Plan, Planned
 from quorum.pipeline.attribution.replies import ReplyRow
 
@@ -41,6 +42,8 @@ class Scored:
         finish_reason: How the base generation ended.
         n_requests: Distinct requests that the payoffs rest on.
         noise: Payoffs of repeats of the whole prompt, where any were asked for.
+        masked: Masked generations that the pages show.
+        n_masked: Masked generations there are.
         reason: Why there are no payoffs; None where there are.
     """
 
@@ -53,6 +56,8 @@ class Scored:
     finish_reason: str
     n_requests: int
     noise: FloatArray | None = None
+    masked: tuple[Masked, ...] = ()
+    n_masked: int = 0
     reason: str | None = None
 
 
@@ -70,11 +75,7 @@ def payoffs_of(planned: Planned, rows: Sequence[ReplyRow], value: Part, referenc
     grand = (1 << n) - 1
     is_scoring = function.needs == "continuation"
     texts = [row for row in rows if row.generation.token_logprobs is None]
-    base = next((r for r in texts if r.coalition == grand and r.sample == 0), None)
-    if base is None:
-        raise InputError(
-            f"snapshot {planned.id}", "has no base generation", mend="dvc repro -f generate"
-        )
+    base = _base(planned, texts)
     target = planned.snapshot.target if reference == "target" else base.generation.text
     assert target is not None
     if is_scoring and not target:
@@ -91,9 +92,11 @@ def payoffs_of(planned: Planned, rows: Sequence[ReplyRow], value: Part, referenc
     order = sorted(groups)
     empty = next((r for r in texts if r.coalition == 0 and r.sample == 0), None)
     noise = function.payoffs([_reply(r) for r in repeats], target) if extra else None
+    means = {bits: float(np.mean(groups[bits])) for bits in order}
+    masked, n_masked = choose(means, texts, n)
     return Scored(
         coalitions=from_hex([f"{bits:x}" for bits in order], n),
-        payoffs=np.array([float(np.mean(groups[bits])) for bits in order]),
+        payoffs=np.array(list(means.values())),
         spreads=np.array(
             [float(np.std(groups[b], ddof=1)) if len(groups[b]) > 1 else np.nan for b in order]
         ),
@@ -103,7 +106,19 @@ def payoffs_of(planned: Planned, rows: Sequence[ReplyRow], value: Part, referenc
         finish_reason=base.generation.finish_reason,
         n_requests=len({row.key for row in rows}),
         noise=noise,
+        masked=masked,
+        n_masked=n_masked,
     )
+
+
+def _base(planned: Planned, texts: Sequence[ReplyRow]) -> ReplyRow:
+    grand = (1 << len(planned.players)) - 1
+    base = next((r for r in texts if r.coalition == grand and r.sample == 0), None)
+    if base is None:
+        raise InputError(
+            f"snapshot {planned.id}", "has no base generation", mend="dvc repro -f generate"
+        )
+    return base
 
 
 def unscored(planned: Planned, rows: Sequence[ReplyRow], reason: str) -> Scored:
@@ -143,6 +158,8 @@ def write(scored: Mapping[str, Scored], facts: Mapping[str, object], folder: Pat
                 "finish_reason": s.finish_reason,
                 "n_requests": s.n_requests,
                 "noise": None if s.noise is None else s.noise.tolist(),
+                "masked_generations": as_rows(s.masked),
+                "n_masked_generations": s.n_masked,
                 "reason": s.reason,
             }
             for snapshot_id, s in scored.items()
@@ -194,5 +211,7 @@ def _scored(rows: list[dict[str, str]], reply: Mapping[str, object], n: int) -> 
         finish_reason=str(reply["finish_reason"]),
         n_requests=cast("int", reply["n_requests"]),
         noise=None if noise is None else np.array(noise),
+        masked=from_rows(cast("list[dict[str, object]]", reply["masked_generations"])),
+        n_masked=cast("int", reply["n_masked_generations"]),
         reason=cast("str | None", reply["reason"]),
     )

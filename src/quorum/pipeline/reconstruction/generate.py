@@ -1,8 +1,9 @@
 """Stage ``generate``: personas are made and asked, or the respondents of a panel are.
 
 Writes ``generations/<persona>.jsonl`` (raw replies), ``endowments.csv``, the resolved attribute
-bank, the tables of active generation and a copy of its checkpoint; usage, counts and timings as a
-log that nothing depends on. No test target is read here.
+bank, the tables of active generation and a copy of its checkpoint; usage, counts, timings and the
+rows of the store that the replies came from as a log that nothing depends on. No test target is
+read here.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from quorum.reconstruction.trajectories import Trajectories
 from quorum.runtime.checkpoint import FOLDER
 from quorum.runtime.ledger import UsageLedger
 from quorum.runtime.scheduler import RunStats
+from quorum.runtime.shards import keep_shard
 from quorum.runtime.store import GenerationStore, store_path
 
 
@@ -83,13 +85,14 @@ class Generated:
 def run(root: Path) -> None:
     """Asks for what the store lacks and writes all replies."""
     view = GenerateView.read(root)
+    log = root / artifacts.GENERATE_LOG
     questions = read_questions(root / artifacts.PARTITION)
     if view.respondents is not None:
         generated = Generated(*ask_panel(root, view, questions), stats=None)
         folder = None
+        artifacts.fresh_folder(log)
     else:
         generated, folder = ask_model(root, view, RuntimeView.read(root), questions)
-    log = artifacts.fresh_folder(root / artifacts.GENERATE_LOG)
     result = artifacts.fresh_folder(root / artifacts.GENERATE)
     write(generated, result)
     if folder is not None:
@@ -102,7 +105,7 @@ def run(root: Path) -> None:
 def ask_model(
     root: Path, view: GenerateView, runtime: RuntimeView, questions: tuple[Question, ...]
 ) -> tuple[Generated, Path]:
-    """Personas of a model, made and asked; and the run's folder.
+    """Personas of a model, made and asked, with their rows of the store in the log; run's folder.
 
     Raises:
         SettingsError: The backend cannot do what the run needs; nothing was asked.
@@ -151,6 +154,7 @@ def ask_model(
             ledger=ledger,
             note=f"{n_kept} replies are kept from the run's checkpoint" if n_kept else "",
         )
+        keep_shard(store, interview.keys(), artifacts.fresh_folder(root / artifacts.GENERATE_LOG))
     ledger.finish()
     cost = cost_so_far(root, folder, backend, runtime)
     return replace(_generated(interview, backend, stats), cost=cost), folder

@@ -113,6 +113,13 @@ class Interview:
         self._complete()
         return self._next()
 
+    def keys(self) -> set[str]:
+        """Keys of all replies: kept from an earlier run, new, of a round cut off, the learner's."""
+        rows = (
+            row for known in (self.replies, self._new) for rows in known.values() for row in rows
+        )
+        return {row.key for row in rows} | {str(row["key"]) for row in self.active.learner_log}
+
     def _complete(self) -> None:
         """A round is complete: its answers go to active generation, the state to disk."""
         for persona, rows in self._new.items():

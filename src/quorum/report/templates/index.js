@@ -1,40 +1,8 @@
-"use strict";
 (function () {
-  const table = document.getElementById("snapshots");
-  const body = table.tBodies[0];
-  const rows = Array.from(body.rows);
+  const rows = Array.from(document.getElementById("snapshots").tBodies[0].rows);
   const status = document.getElementById("shown");
   const box = document.getElementById("search");
-  const headers = Array.from(table.tHead.rows[0].cells);
   const haystack = rows.map((row) => row.textContent.toLowerCase().normalize("NFKC"));
-
-  function key(row, column, isNumber) {
-    const cell = row.cells[column];
-    if (!isNumber) { return cell.textContent.trim(); }
-    const text = cell.getAttribute("data-v");
-    return text === null ? null : Number(text);
-  }
-
-  function sort(column) {
-    const header = headers[column];
-    const isNumber = header.classList.contains("n");
-    const before = header.getAttribute("aria-sort");
-    const first = isNumber ? "descending" : "ascending";
-    const second = isNumber ? "ascending" : "descending";
-    const order = before === first ? second : first;
-    const sign = order === "ascending" ? 1 : -1;
-    const keyed = rows.map((row, position) => [key(row, column, isNumber), position, row]);
-    keyed.sort(function (a, b) {
-      if (a[0] === null || b[0] === null) {
-        return (a[0] === null) - (b[0] === null) || a[1] - b[1];
-      }
-      const difference = isNumber ? a[0] - b[0] : a[0].localeCompare(b[0], undefined, { numeric: true });
-      return sign * difference || a[1] - b[1];
-    });
-    headers.forEach((other) => other.setAttribute("aria-sort", "none"));
-    header.setAttribute("aria-sort", order);
-    keyed.forEach((item) => body.appendChild(item[2]));
-  }
 
   function search() {
     const words = box.value.toLowerCase().normalize("NFKC").split(/\s+/).filter(Boolean);
@@ -47,14 +15,6 @@
     status.textContent = shown + " of " + rows.length + " snapshots";
   }
 
-  headers.forEach(function (header, column) {
-    const button = document.createElement("button");
-    button.type = "button";
-    while (header.firstChild) { button.appendChild(header.firstChild); }
-    header.appendChild(button);
-    header.setAttribute("aria-sort", "none");
-    button.addEventListener("click", () => sort(column));
-  });
   box.addEventListener("input", search);
   document.getElementById("searching").hidden = false;
   search();

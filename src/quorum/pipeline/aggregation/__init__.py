@@ -1,0 +1,1 @@
+"""Tables across runs: from a specification to runs, records, cells and files, and back."""
