@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import shutil
@@ -27,14 +25,6 @@ def n_kept(repository) -> int:
         (found,) = store.execute("SELECT count(*) FROM generation").fetchone()
     store.close()
     return found
-
-
-def shown(repository) -> dict[str, dict[str, str]]:
-    """``dvc exp show`` by experiment; the workspace under its own name."""
-    drop = re.search(r"--drop '(.*)'", (PROJECT / "Makefile").read_text(encoding="utf-8"))
-    text = repository.dvc("exp", "show", "--csv", "--drop", drop[1])
-    rows = list(csv.DictReader(io.StringIO(text)))
-    return {row["Experiment"] or row["rev"]: row for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -119,32 +109,6 @@ def test_a_run_that_is_not_in_the_cache_or_not_one_is_named(baseline):
             open_run("wide", baseline.root).__enter__()
     finally:
         baseline.git("update-ref", "-d", twin)
-
-
-def test_a_grid_runs_in_the_queue_and_pays_for_nothing_twice(baseline):
-    n_before = n_kept(baseline)
-    grid = ("-S", "budget.fraction=0.1,0.2", "-S", "value=exact_match,chrf")
-    baseline.dvc("exp", "run", "--queue", *grid)
-    baseline.dvc("queue", "start", "-j", "2")
-    for _ in range(200):  # each look takes a second or two
-        rows = baseline.dvc("queue", "status").splitlines()[1:]
-        states = re.findall(r"\b(Queued|Running|Success|Failed)\b", "\n".join(rows))
-        if states and not {"Queued", "Running"} & set(states):
-            break
-    assert states == ["Success"] * 4
-    assert n_kept(baseline) == n_before
-    assert baseline.git("status", "--porcelain") == ""
-
-    rows = shown(baseline)
-    assert {"first", "main", "wide", "other"} <= {*rows, "first"}
-    knobs = {(r["budget.fraction"], r["value"]) for r in rows.values()}
-    assert {(f, v) for f in ("0.1", "0.2") for v in ("exact_match", "chrf")} <= knobs
-    counts = {r["budget.fraction"]: r["attribution.n_coalitions"] for r in rows.values()}
-    assert counts == {"0.1": "52", "0.2": "104"}
-    # what a terminal shows: without rev, typ and parent, which only the CSV has
-    columns = [c for c in next(iter(rows.values())) if c not in ("rev", "typ", "parent")]
-    assert len(columns) <= 20
-    assert not [c for c in columns if "/" in c]
 
 
 def test_values_and_curves_are_plots(baseline, tmp_path):

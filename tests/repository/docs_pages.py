@@ -5,7 +5,7 @@ the line above a block or a table says more:
 
 ``<!-- check: known -->``         the commands exist, but are not run here
 ``<!-- check: settings -->``      experiments whose settings are composed and checked, but not run
-``<!-- check: queue -->``         then DVC's queue is waited for
+``<!-- check: grid -->``          commands that test_newcomer runs, in a project of its own
 ``<!-- check: write FILE -->``    the block is a file; later commands of the page see it
 ``<!-- check: add FILE -->``      the block's ``+`` lines come after its other lines in the file
 ``<!-- check: install FOLDER -->``  the block installs a package; this is done without pip

@@ -32,7 +32,12 @@ def _new_lines(block: Block, project: Project) -> list[str] | None:
         return table(*block.check[1:])
     if block.check[:1] in {("write",), ("add",), ("install",)}:
         project.apply(block)
-    if block.kind != "console" or block.check[:1] in {("known",), ("settings",), ("install",)}:
+    if block.kind != "console" or block.check[:1] in {
+        ("known",),
+        ("settings",),
+        ("grid",),
+        ("install",),
+    }:
         return None
     out: list[str] = []
     for command in block.commands():
@@ -40,8 +45,6 @@ def _new_lines(block: Block, project: Project) -> list[str] | None:
         is_whole = command.output and "..." not in command.output
         shown = outcome.lines if is_whole else command.output
         out += [f"$ {command.line}", *shown]
-    if block.check[:1] == ("queue",):
-        project.wait_for_queue()
     return out
 
 

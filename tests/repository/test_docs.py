@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,9 +14,9 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from docs_commands import check_exists
 from docs_pages import (
     ROOT,
-    Block,
     anchors,
     blocks,
     first_column,
@@ -28,127 +26,18 @@ from docs_pages import (
     prose,
     read_page,
 )
-from docs_project import Project, expects_error, is_shown, scripted_project, survey_project
 from docs_tables import table
 
-from quorum import cli
-from quorum.config.compose import compose, read_params
 from quorum.config.families import FAMILIES
 from quorum.config.schema import GROUPS, LEAVES
-from quorum.config.stages import views
 
 PAGES = page_names()
-UNIX = {
-    "git",
-    "source",
-    "export",
-    "cd",
-    "pip",
-    "pytest",
-    "python",
-    "cut",
-    "kill",
-    "pre-commit",
-    "docker",
-}
-CHECKS = {"known", "settings", "queue", "write", "add", "install", "table", "columns"}
-STATIC_PAGES = [name for name in PAGES if "```console" not in read_page(name)]
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The project, reproduced once with the backend ``scripted``."""
-    return scripted_project(tmp_path_factory.mktemp("docs") / "template")
-
-
-@pytest.fixture(scope="module")
-def rebuilt(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The same after a reconstruction."""
-    return survey_project(template, tmp_path_factory.mktemp("docs") / "rebuilt")
+CHECKS = {"known", "settings", "grid", "write", "add", "install", "table", "columns"}
 
 
 ARTIFACTS = {"docs/artifacts.md": "template", "docs/artifacts-reconstruction.md": "rebuilt"}
 OF_SURVEYS = {"docs/reconstruction.md", "docs/artifacts-reconstruction.md"}
 INPUTS = {"prices", "prompts", "surveys"}  # folders of data/ that no run writes
-
-
-def options_of(name: str) -> set[str]:
-    """The options of a command of ``quorum``; of ``quorum`` itself for an empty name."""
-    parser = cli.parser()
-    if name:
-        (choices,) = (
-            a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction)
-        )
-        parser = choices[name]
-    return {text for action in parser._actions for text in action.option_strings}
-
-
-def make_targets() -> set[str]:
-    return set(re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8")))
-
-
-def check_exists(line: str) -> None:
-    """A command that is not run here: its program, target, sub-command and options exist."""
-    program, *args = shlex.split(line)
-    if program == "make":
-        assert args[0] in make_targets(), line
-    elif program == "dvc":
-        from dvc.cli.parser import get_main_parser
-
-        get_main_parser().parse_args(args)  # exits where DVC does not know it
-    elif program == "quorum":
-        command = args[0] if args and not args[0].startswith("-") else ""
-        assert {a for a in args if re.match(r"--?[a-zA-Z]", a)} <= options_of(command), line
-    else:
-        assert program in UNIX, line
-    for path in args if program == "python" else []:
-        assert (ROOT / path).is_file(), line
-
-
-def check_settings(line: str, root: Path) -> None:
-    """An experiment that is not run: DVC takes its changes, and they are settings that go."""
-    from dvc.cli.parser import get_main_parser
-    from dvc.utils.cli_parse import to_path_overrides
-    from dvc.utils.hydra import apply_overrides, get_hydra_sweeps
-
-    changes = get_main_parser().parse_args(shlex.split(line)[1:]).set_param
-    for sweep in get_hydra_sweeps(to_path_overrides(changes)):
-        changed = root / "params.changed.yaml"
-        changed.write_bytes((root / "params.yaml").read_bytes())
-        apply_overrides(changed, list(sweep["params.yaml"]))
-        assert views(root, compose(root, read_params(changed)))
-
-
-def check_commands(block: Block, project: Project) -> None:
-    for command in block.commands():
-        if block.check[:1] in {("known",), ("settings",)}:
-            check_exists(command.line)
-            if re.match(r"dvc exp run .*-S ", command.line):
-                check_settings(command.line, project.root)
-            continue
-        outcome = project.run(command.line)
-        shown = "\n".join(outcome.lines)
-        assert (outcome.exit_code != 0) == expects_error(command), (
-            f"$ {command.line}\nexit {outcome.exit_code}\n{shown}\n{outcome.errors}"
-        )
-        if command.output:
-            assert is_shown(command.output, outcome.lines), (
-                f"$ {command.line}\nprinted:\n{shown}\nRun: python tests/repository/docs_refresh.py"
-            )
-    if block.check[:1] == ("queue",):
-        project.wait_for_queue()
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in STATIC_PAGES])
-def test_every_command_of_a_page_runs_and_prints_what_is_shown(name, template, tmp_path):
-    project = template.copy(tmp_path / "project")
-    for block in blocks(read_page(name)):
-        if block.check[:1] in {("write",), ("add",), ("install",)}:
-            project.apply(block)
-        elif block.kind == "console":
-            check_commands(block, project)
-        else:
-            assert block.kind not in {"sh", "bash", "shell"}, "use console and $"
 
 
 def test_make_show_prints_knobs_and_metrics_and_no_digests(template):

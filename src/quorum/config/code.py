@@ -77,14 +77,20 @@ class _OnlyRun(ast.NodeTransformer):
 def _imports(path: Path) -> frozenset[Path]:
     if path.suffix != ".py":
         return frozenset()
+    names = _imported_names(path.read_text(encoding="utf-8"))
+    return frozenset(found for name in names if (found := _file_of(name)) is not None)
+
+
+@cache
+def _imported_names(source: str) -> frozenset[str]:
+    """All that a module's text imports, each name with the module it is taken from."""
     names: set[str] = set()
-    tree = _OnlyRun().visit(ast.parse(path.read_text(encoding="utf-8")))
-    for node in ast.walk(tree):
+    for node in ast.walk(_OnlyRun().visit(ast.parse(source))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(found for name in names if (found := _file_of(name)) is not None)
+    return frozenset(names)
 
 
 def _file_of(name: str) -> Path | None:

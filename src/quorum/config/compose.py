@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -47,14 +49,14 @@ def compose(root: Path, params: Mapping[str, object] | None = None) -> Settings:
     choices, changes = _split(params)
     for group, choice in choices.items():
         _check_option(root, group, choice)
-    for path in sorted((root / "conf").rglob("*.yaml")):
-        where = path.relative_to(root).as_posix()
-        _refuse_secrets(where, re.sub(r"(?m)(^|\s)#.*", "", _read_text(path, where)))
-    composed = _compose_with_hydra(root, choices)
-    _refuse_secrets("conf", str(OmegaConf.to_container(composed, resolve=False)))
-    composed = _merge(composed, changes)
+    conf = _read_conf(root)
+    for where, text in conf.texts:
+        _refuse_secrets(where, re.sub(r"(?m)(^|\s)#.*", "", text))
+    composed = _compose_with_hydra(conf, tuple(sorted(choices.items())))
+    _refuse_secrets("conf", str(composed))
+    merged = _merge(composed, changes)
     try:
-        plain = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+        plain = OmegaConf.to_container(merged, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
         where = str(error.full_key)
         raise SettingsError(where, "must be given: conf/ leaves it open (???)") from error
@@ -181,24 +183,38 @@ def _check_option(root: Path, group: str, choice: str) -> None:
         )
 
 
-def _compose_with_hydra(root: Path, choices: Mapping[str, str]) -> DictConfig:
-    conf = root / "conf"
-    if not (conf / "config.yaml").is_file():
+@dataclass(frozen=True, slots=True)
+class _Conf:
+    """conf/ as it stands: two folders with the same texts are the same."""
+
+    root: Path = field(compare=False)
+    texts: tuple[tuple[str, str], ...]  # path from the project's folder, and what stands there
+
+
+def _read_conf(root: Path) -> _Conf:
+    names = [(p, p.relative_to(root).as_posix()) for p in sorted((root / "conf").rglob("*.yaml"))]
+    return _Conf(root, tuple((where, _read_text(path, where)) for path, where in names))
+
+
+@lru_cache(maxsize=256)  # settings are composed by the hundred to find out what a change reaches
+def _compose_with_hydra(conf: _Conf, choices: tuple[tuple[str, str], ...]) -> dict[str, object]:
+    """What Hydra makes of conf/ and the chosen options; to be read only."""
+    folder = conf.root / "conf"
+    if not (folder / "config.yaml").is_file():
         raise SettingsError("conf/config.yaml", "is missing", mend="Run: git checkout conf")
     GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
-            overrides = [f"{group}={choice}" for group, choice in sorted(choices.items())]
-            return hydra_compose("config", overrides=overrides)
+        with initialize_config_dir(str(folder.resolve()), version_base="1.3"):
+            composed = hydra_compose("config", overrides=[f"{k}={v}" for k, v in choices])
     except YAMLError as error:
         raise SettingsError("conf", f"is not YAML ({_yaml_problem(error)})") from error
     except (HydraException, OmegaConfBaseException) as error:
         raise SettingsError("conf", f"cannot be composed ({_first_line(error)})") from error
+    return cast("dict[str, object]", OmegaConf.to_container(composed, resolve=False))
 
 
-def _merge(composed: DictConfig, changes: Mapping[str, object]) -> DictConfig:
-    OmegaConf.set_struct(composed, False)
-    plain = cast("dict[str, object]", OmegaConf.to_container(composed, resolve=False))
+def _merge(composed: Mapping[str, object], changes: Mapping[str, object]) -> DictConfig:
+    plain = dict(composed)
     for key, value in changes.items():
         section = plain.get(key)
         if isinstance(value, Mapping) and isinstance(section, dict):
