@@ -23,7 +23,7 @@ repro: $(VENV)/.run ## build the environment and run the main job on the embedde
 	@echo "Look at: data/aggregate/result/report.html"
 
 test: check ## all checks and tests
-	$(ACTIVE) pytest -n 2 --dist loadscope
+	$(ACTIVE) pytest -n 3 --dist loadscope --no-loadscope-reorder
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(ACTIVE) ruff format --check src stages tests benchmarks

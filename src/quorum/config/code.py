@@ -19,6 +19,7 @@ from quorum.config.view import Part, View
 from quorum.digests import digest, text_digest
 
 PACKAGE = Path(quorum.__file__).parent
+_BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")  # where statements hold statements
 READ_BESIDE = {"quorum.report.pages": "report/templates"}  # files that a module reads
 
 
@@ -65,14 +66,6 @@ def _file_digest(path: Path) -> str:
     return text_digest(path.read_text(encoding="utf-8"))
 
 
-class _OnlyRun(ast.NodeTransformer):
-    """Leaves out what only a type checker reads: it never runs."""
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        is_for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        return None if is_for_types else self.generic_visit(node)
-
-
 @cache
 def _imports(path: Path) -> frozenset[Path]:
     if path.suffix != ".py":
@@ -83,14 +76,27 @@ def _imports(path: Path) -> frozenset[Path]:
 
 @cache
 def _imported_names(source: str) -> frozenset[str]:
-    """All that a module's text imports, each name with the module it is taken from."""
+    """All that a module's text imports, each name with the module it is taken from.
+
+    What only a type checker reads does not count: it never runs.
+    """
     names: set[str] = set()
-    for node in ast.walk(_OnlyRun().visit(ast.parse(source))):
+    todo: list[ast.AST] = [ast.parse(source)]
+    while todo:
+        node = todo.pop()
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        for block in _BLOCKS:  # statements only: an expression imports nothing
+            if not (block == "body" and _is_for_types(node)):
+                todo += getattr(node, block, ())
     return frozenset(names)
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    test = node.test if isinstance(node, ast.If) else None
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 def _file_of(name: str) -> Path | None:

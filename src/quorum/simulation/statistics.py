@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 NO_SPREAD = "one value has no spread"
 
@@ -57,5 +57,5 @@ def statistics(
         return Statistics(mean, None, None, None, None, 1, n_null, NO_SPREAD)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (n - 1))
     se = sd / math.sqrt(n)
-    half = float(student_t.ppf((1 + level) / 2, n - 1)) * se
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * se
     return Statistics(mean, sd, se, mean - half, mean + half, n, n_null, None)

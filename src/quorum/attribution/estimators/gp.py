@@ -23,7 +23,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as sla
-from scipy.optimize import minimize
 
 from quorum.attribution.coalitions import FloatArray
 from quorum.attribution.estimators.base import Estimand
@@ -95,6 +94,8 @@ def choose_hyper(signs: FloatArray, u: FloatArray) -> Hyper:
         signs: Rows (m, n) of ±1, (N, ∅) first.
         u: Odd part over its root mean square (m,).
     """
+    from scipy.optimize import minimize  # slow to load, and a plan needs none
+
     m, n = signs.shape
     objective = _Objective(signs, u)
     best = None

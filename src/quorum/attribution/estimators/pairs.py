@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student_t
+from scipy.special import ndtri, stdtrit
 
 from quorum.attribution.coalitions import (
     MAX_TABLE_PLAYERS,
@@ -127,7 +126,7 @@ def student_factor(n_free: int) -> float:
 
     A standard error from so few observations times this keeps normal 90 % intervals honest.
     """
-    return float(student_t.ppf(0.95, n_free) / norm.ppf(0.95))
+    return float(stdtrit(n_free, 0.95) / ndtri(0.95))
 
 
 def size_weights(n: int, estimand: Estimand) -> FloatArray:
