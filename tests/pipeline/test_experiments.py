@@ -120,14 +120,7 @@ def test_values_and_curves_are_plots(baseline, tmp_path):
     assert len(rows) == 16
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("++budget.fractoin=0.2", "Did you mean fraction?"),
-        ("estimator=complementery", "Did you mean complementary?"),
-    ],
-)
-def test_a_typo_is_one_line_with_the_nearest_name(baseline, change, message):
-    with pytest.raises(AssertionError, match=re.escape(message)):
-        baseline.dvc("exp", "run", "--temp", "-S", change)
+def test_a_typo_is_one_line_with_the_nearest_name(baseline):
+    with pytest.raises(AssertionError, match=re.escape("Did you mean fraction?")):
+        baseline.dvc("exp", "run", "--temp", "-S", "++budget.fractoin=0.2")
     assert baseline.git("status", "--porcelain") == ""

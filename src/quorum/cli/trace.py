@@ -54,4 +54,5 @@ def _trace(args: argparse.Namespace) -> None:
         keys = [key for key in RECORD_KEYS if any(record[key] for record in found.records)]
         names = ("record", "metric", "value", *keys, "place")
         print_table("Records", [{n: record[n] or None for n in names} for record in found.records])
-    sys.stdout.write(f"Recomputed from {len(found.records)} records: it agrees\n")
+    n = len(found.records)
+    sys.stdout.write(f"Recomputed from {n} record{'s' if n != 1 else ''}: it agrees\n")
