@@ -10,7 +10,7 @@ from typing import cast
 
 from quorum.errors import InputError
 from quorum.pipeline import artifacts
-from quorum.pipeline.inspection import attributions_of, diagnostics_of, inspect
+from quorum.pipeline.inspection import Inspection, attributions_of, diagnostics_of
 from quorum.pipeline.runs import Run
 from quorum.report.disclosure import Item, disclosure_text, md, md_code, md_table
 from quorum.report.document import Attribution
@@ -23,13 +23,12 @@ Section = tuple[str, str]
 _QUESTION_COLUMNS = ("question_id", "split", "question_text", "option_label", "option_text")
 
 
-def disclosure(run: Run) -> str:
-    """The text of disclosure.md.
+def disclosure(run: Run, seen: Inspection) -> str:
+    """The text of disclosure.md; ``seen`` is the run's summary.
 
     Raises:
         InputError: A file that is there cannot be used.
     """
-    seen = inspect(run)
     items, sections = _STUDIES[run.study](run)
     notes = "".join(f"- {md(note)}\n" for note in seen.notes)
     if notes:

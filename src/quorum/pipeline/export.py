@@ -14,7 +14,7 @@ import quorum
 from quorum.errors import InputError, RefusedError
 from quorum.pipeline import artifacts
 from quorum.pipeline.disclosure import disclosure
-from quorum.pipeline.inspection import inspect
+from quorum.pipeline.inspection import Inspection, inspect
 from quorum.pipeline.manifest import yaml_text
 from quorum.pipeline.run_files import ARTIFACTS, SUMS, read_table
 from quorum.pipeline.runs import Run
@@ -73,16 +73,17 @@ def export(
         InputError: A file of the run cannot be used, or the folder cannot be written.
     """
     _check_target(run, to)
+    seen = inspect(run)
     is_panel = _is_panel(run)
     left_out = OF_PEOPLE if is_panel and not people else ()
     temporary = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         temporary.mkdir(parents=True)
         _copy(run, temporary, left_out)
-        for name, text in _texts(run, authors, left_out).items():
+        for name, text in _texts(run, seen, authors, left_out).items():
             artifacts.write_text(temporary / name, text)
         if spreadsheet:
-            _write_spreadsheets(temporary, inspect(run).label)
+            _write_spreadsheets(temporary, seen.label)
         files = _write_sums(temporary)
         if to.exists():
             to.rmdir()
@@ -92,7 +93,7 @@ def export(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     kept = tuple(name for name in left_out if run.path(name) is not None)
-    return Exported(to, files, kept, inspect(run).missing)
+    return Exported(to, files, kept, seen.missing)
 
 
 def _check_target(run: Run, to: Path) -> None:
@@ -124,12 +125,14 @@ def _copy(run: Run, to: Path, left_out: tuple[str, ...]) -> None:
             shutil.copyfile(source, to / name)
 
 
-def _texts(run: Run, authors: tuple[str, ...], left_out: tuple[str, ...]) -> dict[str, str]:
+def _texts(
+    run: Run, seen: Inspection, authors: tuple[str, ...], left_out: tuple[str, ...]
+) -> dict[str, str]:
     return {
-        "README.md": _readme(run, left_out),
+        "README.md": _readme(run, seen, left_out),
         "LICENCES.md": _licences(run),
-        "CITATION.cff": yaml_text(_citation(run, authors)),
-        "disclosure.md": disclosure(run),
+        "CITATION.cff": yaml_text(_citation(run, seen, authors)),
+        "disclosure.md": disclosure(run, seen),
     }
 
 
@@ -137,14 +140,13 @@ def _source(run: Run) -> Mapping[str, object]:
     return cast("Mapping[str, object]", run.record["input"])
 
 
-def _readme(run: Run, left_out: tuple[str, ...]) -> str:
-    found = inspect(run)
+def _readme(run: Run, seen: Inspection, left_out: tuple[str, ...]) -> str:
     people = ""
     if left_out:
         names = ", ".join(f"`{name}`" for name in left_out)
         people = f"\nRows about single people stayed where they were: {names}.\n"
     return (
-        f"# {found.title}\n\n**{found.label}**\n\n"
+        f"# {seen.title}\n\n**{seen.label}**\n\n"
         f"A run of Quorum {quorum.__version__}, exported. Run id `{run.run_id}`.\n\n"
         "- `disclosure.md`: who was asked what, by whom, when\n"
         "- `report.html`: what came out, to read\n"
@@ -174,7 +176,7 @@ def _licences(run: Run) -> str:
     )
 
 
-def _citation(run: Run, authors: tuple[str, ...]) -> dict[str, object]:
+def _citation(run: Run, seen: Inspection, authors: tuple[str, ...]) -> dict[str, object]:
     """Citation File Format 1.2.0; "anonymous" where nobody is named, as its guide says."""
     source = _source(run)
     about = str(source.get("citation") or source.get("title"))
@@ -182,8 +184,8 @@ def _citation(run: Run, authors: tuple[str, ...]) -> dict[str, object]:
         "cff-version": "1.2.0",
         "message": "Cite this run as below, and the data it rests on.",
         "type": "dataset",
-        "title": inspect(run).title,
-        "abstract": inspect(run).label,
+        "title": seen.title,
+        "abstract": seen.label,
         "authors": [{"name": name} for name in authors or ("anonymous",)],
         "version": run.run_id[:12],
         "date-released": str(run.record["finished"])[:10],

@@ -18,17 +18,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice
 from multiprocessing import get_context, parent_process
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar, cast
 
-import scipy.linalg  # noqa: F401 - loads its BLAS, so that the controller finds it
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
 from quorum.errors import MissingExtraError, QuorumError
 from quorum.runtime.options import RuntimeOptions
+from quorum.threads import one_thread
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -101,7 +98,7 @@ def _serial(
     function: Callable[[Item], Result], items: Sequence[Item]
 ) -> Generator[tuple[int, Result], None, None]:
     for position, item in enumerate(items):
-        with _one_thread():
+        with one_thread():
             result = function(item)
         yield position, result
 
@@ -211,7 +208,7 @@ def _windowed(
 
 def _called(function: Callable[[Item], Result], item: Item) -> Result | _Failure:
     """A call in a worker."""
-    with _one_thread():
+    with one_thread():
         try:
             return function(item)
         except QuorumError as error:
@@ -278,14 +275,3 @@ def _without_ctrl_c() -> Iterator[None]:
 def _distributed() -> Any:
     """The package, an extra whose functions have no types."""
     return importlib.import_module("distributed")
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    with _controller().limit(limits=1, user_api="blas"):
-        yield

@@ -22,7 +22,7 @@ from quorum.attribution.estimators.pairs import (
     stratified_mean,
     student_factor,
 )
-from quorum.attribution.estimators.threads import one_thread
+from quorum.threads import one_thread
 
 ControlVariate = Literal["none", "linear", "gp"]
 

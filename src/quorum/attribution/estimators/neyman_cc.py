@@ -26,7 +26,7 @@ from quorum.attribution.estimators.design import (
     paired_plan,
 )
 from quorum.attribution.estimators.pairs import Pairs, read_pairs, strata
-from quorum.attribution.estimators.threads import one_thread
+from quorum.threads import one_thread
 
 PRIOR_PAIRS = 5.0  # a size's variance counts as if so many pairs had shown the average one
 

@@ -18,7 +18,7 @@ from quorum.attribution.estimators.control_variates import (
 )
 from quorum.attribution.estimators.design import PairedPlan
 from quorum.attribution.estimators.pairs import exact_estimate, read_pairs
-from quorum.attribution.estimators.threads import one_thread
+from quorum.threads import one_thread
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import scipy.linalg
 
 from quorum.errors import RefusedError
 from quorum.reconstruction.ensembles.base import FloatArray, SolverReport
-from quorum.reconstruction.ensembles.threads import one_thread
+from quorum.threads import one_thread
 
 Total = Literal["free", "one", "at_most_one"]
 SolverName = Literal["nnls", "highs"]

@@ -1,4 +1,8 @@
-"""Linear algebra on one thread: the same bits on any machine, and no threads that wait."""
+"""Linear algebra on one thread: these matrices are small, and sums come out the same bits anywhere.
+
+On a busy machine, threads that wait for each other made a fit of 150 pairs take ten seconds
+instead of a tenth of one.
+"""
 
 from __future__ import annotations
 
